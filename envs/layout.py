@@ -24,7 +24,7 @@ _JSON_VERSION = 1
 
 
 class MazeLayout:
-    """One immutable maze. Equal layouts have equal walls, start and goal; layouts are hashable.
+    r"""One immutable maze. Equal layouts have equal walls, start and goal; layouts are hashable.
 
     Sizes count grid squares, walls included: the papers' 17x17 mazes have 8x8 cells.
 
@@ -43,7 +43,7 @@ class MazeLayout:
         LayoutError: for any maze that breaks these rules, naming row and column.
 
     Example:
-        >>> MazeLayout.from_text("#######\\n#S   G#\\n#######").shortest_path_length
+        >>> MazeLayout.from_text("#######\n#S   G#\n#######").shortest_path_length
         4
     """
 
