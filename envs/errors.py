@@ -16,6 +16,12 @@ class LayoutError(ValueError):
         place = "" if row is None else f" at row {row}" + ("" if column is None else f", column {column}")
         super().__init__(f"{problem}{place}: found {found}; allowed: {allowed} (rows and columns count from 0)")
 
+    def prefixed(self, where: str) -> LayoutError:
+        """The same error with the maze's place, such as its file or its number in a pool, before the message."""
+        return LayoutError(
+            where + self.problem, row=self.row, column=self.column, found=self.found, allowed=self.allowed
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Keep the fields when the error travels between processes."""
         return _rebuild_error, (self.problem, self.row, self.column, self.found, self.allowed)

@@ -51,6 +51,8 @@ class MazeLayout:
     walls: NDArray[np.bool_]
     start: Cell
     goal: Cell
+    _digest: str
+    _walls_digest: str
 
     def __init__(self, walls: ArrayLike, start: Sequence[int], goal: Sequence[int]):
         grid = _as_grid(walls)
@@ -115,14 +117,15 @@ class MazeLayout:
     def digest(self) -> str:
         """32 hexadecimal digits that name this maze (walls, start and goal), the same on every platform."""
         if not self._digest:
-            object.__setattr__(self, "_digest", layout_digest(self.walls, self.start, self.goal))
+            content = digest_content(self.walls[None], [self.start], [self.goal])[0]
+            object.__setattr__(self, "_digest", digest_of(content))
         return self._digest
 
     @property
     def walls_digest(self) -> str:
         """32 hexadecimal digits that name the walls alone: the same for other starts and goals."""
         if not self._walls_digest:
-            object.__setattr__(self, "_walls_digest", layout_digest(self.walls))
+            object.__setattr__(self, "_walls_digest", digest_of(digest_content(self.walls[None])[0]))
         return self._walls_digest
 
     def distances(self, source: Sequence[int] | None = None) -> NDArray[np.int32]:
@@ -234,11 +237,26 @@ class MazeLayout:
         return decode_prompt(prompt)
 
 
-def layout_digest(walls: NDArray[np.bool_], start: Sequence[int] | None = None, goal: Sequence[int] = ()) -> str:
-    """32 hexadecimal digits naming walls (H, W) and, if given, start and goal; the same on every platform."""
-    content = np.array(walls.shape, "<u4").tobytes() + np.packbits(walls, bitorder="big").tobytes()
+def digest_content(walls: NDArray[np.bool_], start: ArrayLike | None = None, goal: ArrayLike = ()) -> list[bytes]:
+    """What a digest is taken of, for M mazes: shape, packed walls and, if given, start and goal.
+
+    Args:
+        walls: (M, H, W) bool.
+        start: (M, 2) integers or None.
+        goal: (M, 2) integers, if start is given.
+    """
+    count, height, width = walls.shape
+    parts = [np.broadcast_to(np.array([height, width], "<u4").view(np.uint8), (count, 8))]
+    parts.append(np.packbits(walls.reshape(count, -1), axis=1, bitorder="big"))
     if start is not None:
-        content += np.array([*start, *goal], "<u4").tobytes()
+        parts.append(np.concatenate([start, goal], axis=1).astype("<u4").view(np.uint8))
+    content = np.concatenate(parts, axis=1)
+    whole, length = content.tobytes(), content.shape[1]
+    return [whole[i : i + length] for i in range(0, count * length, length)]
+
+
+def digest_of(content: bytes) -> str:
+    """32 hexadecimal digits that name what `digest_content` gave; the same on every platform."""
     return hashlib.blake2b(content, digest_size=16, person=b"sera-maze-1").hexdigest()
 
 

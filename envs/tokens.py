@@ -1,0 +1,306 @@
+"""Mazes and answers as tokens, in the vocabulary of the papers, and the verifier of answers.
+
+A prompt is ``<bos> GRID_START``, the squares of each row (``WALL``, ``PATH``, ``START``, ``GOAL``) with ``NEWLINE``
+behind every row, then ``GRID_END PATH_START``. An answer is the moves, then ``DONE <eos>``. As text, tokens are
+separated by single spaces. Token positions count from 0.
+
+References:
+    arXiv 2602.02710 (MaxRL): maze navigation as a token task, its vocabulary and its success rule.
+    arXiv 2609.36552 (SERA): the same task.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sera_maze.envs.errors import LayoutError
+from sera_maze.envs.layout import ACTION_NAMES, ACTION_STEPS, MazeLayout
+
+Tokens: TypeAlias = str | Iterable[int]
+
+# Index = id. The order is the papers'; the reserved ids keep the vocabulary at 32.
+TOKENS: tuple[str, ...] = (
+    *("<pad>", "<bos>", "<eos>", "<unk>", "GRID_START", "GRID_END", "PATH_START", "DONE"),
+    *("PATH", "WALL", "GOAL", "START", "NEWLINE", *ACTION_NAMES, "\n"),
+    *(f"RESERVED_{i}" for i in range(14)),
+)
+VOCABULARY: Mapping[str, int] = MappingProxyType({token: i for i, token in enumerate(TOKENS)})
+
+_SQUARES = ("WALL", "PATH", "START", "GOAL")
+_ANSWER_WORDS = frozenset((*ACTION_NAMES, "DONE", "<eos>", "<pad>"))
+# A line break is a token of its own; every other white space only separates.
+_WORD = re.compile(r"\n|\S+")
+
+
+def prompt_length(height: int, width: int) -> int:
+    """Number of tokens of the prompt of a maze of ``height`` x ``width`` squares, walls included: 310 for 17x17."""
+    return height * (width + 1) + 4
+
+
+def encode_prompts(
+    walls: NDArray[np.bool_], start: NDArray[np.integer], goal: NDArray[np.integer]
+) -> NDArray[np.uint8]:
+    """Write the prompts of M mazes of one size.
+
+    Args:
+        walls: (M, H, W) bool, True where there is a wall.
+        start: (M, 2) integers, (row, column) of an open square. Whether it is open is not checked.
+        goal: (M, 2) integers, (row, column) of another open square.
+
+    Returns:
+        (M, H * (W + 1) + 4) uint8 token ids.
+
+    Raises:
+        TypeError: if ``walls`` is not boolean or the cells are not integers.
+        ValueError: for another shape, or for a cell outside the grid.
+    """
+    walls = np.asarray(walls)
+    if walls.dtype != bool:
+        raise TypeError(f"walls has dtype {walls.dtype}; allowed is bool, True where there is a wall")
+    if walls.ndim != 3:
+        raise ValueError(f"walls has shape {walls.shape}; allowed is (mazes, height, width); for one maze use walls[None]")
+    count, height, width = walls.shape
+    grid = np.full((count, height, width + 1), VOCABULARY["NEWLINE"], np.uint8)
+    grid[:, :, :-1] = np.where(walls, VOCABULARY["WALL"], VOCABULARY["PATH"])
+    for name, cells in (("start", start), ("goal", goal)):
+        rows, columns = _checked_cells(name, cells, (count, height, width))
+        grid[np.arange(count), rows, columns] = VOCABULARY[name.upper()]
+    prompts = np.empty((count, prompt_length(height, width)), np.uint8)
+    prompts[:, :2] = VOCABULARY["<bos>"], VOCABULARY["GRID_START"]
+    prompts[:, 2:-2] = grid.reshape(count, height * (width + 1))
+    prompts[:, -2:] = VOCABULARY["GRID_END"], VOCABULARY["PATH_START"]
+    return prompts
+
+
+def encode_prompt(layout: MazeLayout) -> NDArray[np.int64]:
+    """Write the prompt of one maze as (H * (W + 1) + 4,) int64 token ids."""
+    start, goal = np.array([layout.start]), np.array([layout.goal])
+    prompt: NDArray[np.int64] = encode_prompts(layout.walls[None], start, goal)[0].astype(np.int64)
+    return prompt
+
+
+def prompt_text(layout: MazeLayout) -> str:
+    """Write the prompt of one maze as text: ``<bos> GRID_START WALL ... NEWLINE ... GRID_END PATH_START``."""
+    return ids_to_text(encode_prompt(layout))
+
+
+def decode_prompt(prompt: Tokens) -> MazeLayout:
+    r"""Read the maze of a prompt.
+
+    Padding and ``<bos>`` in front, the ``NEWLINE`` behind the last row, ``PATH_START`` and an answer with ``<eos>`` and
+    padding may be there or not. What follows ``PATH_START`` is not read, except that it must be tokens. Line breaks
+    (``"\n"``) are skipped, so that a prompt can be written on several lines.
+
+    Args:
+        prompt: text, or token ids (any iterable of integers).
+
+    Raises:
+        LayoutError: for anything else, naming the position of the token and, within the grid, its row and column.
+        TypeError: if ``prompt`` is neither text nor integers.
+    """
+    words = [(position, word) for position, word in enumerate(_words("prompt", prompt)) if word != "\n"]
+    words.append((words[-1][0] + 1 if words else 0, "the end of the prompt"))
+    first = _grid_start(words)
+    rows, last = _read_rows(words, first)
+    _check_rectangle(rows)
+    start, goal = _find_one("START", rows, words[last][0]), _find_one("GOAL", rows, words[last][0])
+    walls = np.array([[word == "WALL" for _, word in row[:-1]] for row in rows])
+    try:
+        layout = MazeLayout(walls, start, goal)
+    except LayoutError as error:
+        row, column = error.row, error.column
+        position = words[first - 1][0] if row is None or column is None else rows[row][column][0]
+        raise _fault(error.problem, position, row, column, found=error.found, allowed=error.allowed) from None
+    _check_tail(words[last + 1 : -1])
+    return layout
+
+
+def encode_answer(actions: Iterable[int], *, eos: bool = True) -> NDArray[np.int64]:
+    """Write actions as an answer: one token a move, then ``DONE`` and, with ``eos``, ``<eos>``.
+
+    Args:
+        actions: integers, 0 UP, 1 DOWN, 2 LEFT, 3 RIGHT.
+        eos: whether ``<eos>`` follows ``DONE``.
+
+    Returns:
+        (L + 1,) or (L + 2,) int64 token ids, where L is the number of actions.
+
+    Raises:
+        TypeError: for actions that are not integers.
+        ValueError: for another number, naming its position.
+    """
+    moves = _integers("actions", actions)
+    for position, action in enumerate(moves):
+        if not 0 <= action < len(ACTION_NAMES):
+            raise ValueError(f"actions[{position}]={action}; allowed are 0 UP, 1 DOWN, 2 LEFT, 3 RIGHT")
+    ends = (VOCABULARY["DONE"], VOCABULARY["<eos>"])[: 2 if eos else 1]
+    return np.array([*(VOCABULARY["UP"] + action for action in moves), *ends], np.int64)
+
+
+def answer_text(actions: Iterable[int], *, eos: bool = True) -> str:
+    """Write actions as the text of an answer, ``RIGHT DOWN DONE <eos>``; see `encode_answer`."""
+    return ids_to_text(encode_answer(actions, eos=eos))
+
+
+def decode_answer(answer: Tokens) -> tuple[int, ...]:
+    """Read the actions of an answer: the moves before the first ``DONE``; what follows it is ignored.
+
+    Args:
+        answer: text, or token ids (any iterable of integers), without its prompt.
+
+    Returns:
+        The actions, 0 UP, 1 DOWN, 2 LEFT, 3 RIGHT.
+
+    Raises:
+        ValueError: without ``DONE``, or for another token than a move before it.
+        TypeError: if ``answer`` is neither text nor integers.
+    """
+    words = _words("answer", answer)
+    if "DONE" not in words:
+        raise ValueError(f"answer has no DONE in its {len(words)} tokens; allowed are moves, then DONE")
+    moves = words[: words.index("DONE")]
+    for position, word in enumerate(moves):
+        if word not in ACTION_NAMES:
+            raise ValueError(
+                f"answer token {position} (counted from 0) is {word!r}; before DONE only {', '.join(ACTION_NAMES)} are allowed"
+            )
+    return tuple(ACTION_NAMES.index(word) for word in moves)
+
+
+def verify(layout: MazeLayout, answer: Tokens) -> bool:
+    """Whether an answer solves a maze, by the papers' rule.
+
+    It does if ``DONE`` occurs, all tokens before the first ``DONE`` are moves, and walking them from the start reaches
+    the goal without touching a wall before that. Moves after the goal and whatever follows ``DONE`` are ignored.
+
+    Args:
+        layout: the maze.
+        answer: text, or token ids (any iterable of integers), without its prompt. A malformed answer is wrong, not an
+            error.
+
+    Raises:
+        TypeError: if ``layout`` is not a MazeLayout, or ``answer`` is neither text nor integers.
+
+    References:
+        arXiv 2602.02710 (MaxRL): the success rule of the maze task.
+    """
+    if not isinstance(layout, MazeLayout):
+        raise TypeError(f"layout is a {type(layout).__name__}; allowed is a MazeLayout, as decode_prompt gives")
+    try:
+        actions = decode_answer(answer)
+    except ValueError:
+        return False
+    row, column = layout.start
+    for action in actions:
+        down, right = ACTION_STEPS[action]
+        row, column = row + down, column + right
+        if (row, column) == layout.goal:
+            return True
+        if layout.walls[row, column]:
+            return False
+    return False
+
+
+def ids_to_text(ids: Iterable[int]) -> str:
+    """Write token ids as text, separated by single spaces; `text_to_ids` reads it back.
+
+    Raises:
+        TypeError: if ``ids`` are not integers.
+        ValueError: for an id outside 0 to 31, naming its position.
+    """
+    numbers = _integers("ids", ids)
+    for position, number in enumerate(numbers):
+        if not 0 <= number < len(TOKENS):
+            raise ValueError(f"ids[{position}]={number}; allowed are 0 to {len(TOKENS) - 1}")
+    return " ".join(TOKENS[number] for number in numbers)
+
+
+def text_to_ids(text: str) -> NDArray[np.int64]:
+    r"""Read text as (L,) int64 token ids: white space separates, ``"\n"`` is a token, unknown words are ``<unk>``.
+
+    Raises:
+        TypeError: if ``text`` is not a str.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"text is a {type(text).__name__}; allowed is a str")
+    return np.array([VOCABULARY.get(word, VOCABULARY["<unk>"]) for word in _WORD.findall(text)], np.int64)
+
+
+def path_to_actions(path: ArrayLike) -> NDArray[np.int64]:
+    """Read the actions off a path.
+
+    Args:
+        path: (L + 1, 2) integer cells (row, column), each one move from the one before it.
+
+    Returns:
+        (L,) int64 actions, 0 UP, 1 DOWN, 2 LEFT, 3 RIGHT.
+
+    Raises:
+        TypeError: if the cells are not integers.
+        ValueError: for another shape, or a step that is not a single move, naming the step.
+    """
+    cells = np.asarray(path)
+    if cells.ndim != 2 or cells.shape[1] != 2 or not len(cells):
+        raise ValueError(f"path has shape {cells.shape}; allowed is (cells, 2) with at least one cell (row, column)")
+    if not np.issubdtype(cells.dtype, np.integer):
+        raise TypeError(f"path has dtype {cells.dtype}; allowed are integer cells (row, column)")
+    steps = np.diff(cells.astype(np.int64), axis=0)
+    is_action = (steps[:, None] == np.array(ACTION_STEPS)).all(axis=2)  # (L, 4)
+    jumps = np.flatnonzero(~is_action.any(axis=1))
+    if len(jumps):
+        step = int(jumps[0])
+        before, after = cells[step].tolist(), cells[step + 1].tolist()
+        raise ValueError(
+            f"path step {step} (counted from 0) goes from cell {before} to {after}; "
+            "allowed is one square up, down, left or right"
+        )
+    return is_action.argmax(axis=1).astype(np.int64)
+
+
+def _checked_cells(
+    name: str, cells: NDArray[np.integer], shape: tuple[int, int, int]
+) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+    """Check M cells against walls of ``shape`` (M, H, W); return their rows (M,) and columns (M,)."""
+    cells = np.asarray(cells)
+    if not np.issubdtype(cells.dtype, np.integer):
+        raise TypeError(f"{name} has dtype {cells.dtype}; allowed are integer cells (row, column)")
+    if cells.shape != (shape[0], 2):
+        raise ValueError(f"{name} has shape {cells.shape}; allowed is {(shape[0], 2)}, as walls has {shape[0]} mazes")
+    outside = np.flatnonzero(((cells < 0) | (cells >= shape[1:])).any(axis=1))
+    if len(outside):
+        maze = int(outside[0])
+        raise ValueError(
+            f"{name}[{maze}]={cells[maze].tolist()} lies outside the maze; "
+            f"allowed are rows 0 to {shape[1] - 1}, columns 0 to {shape[2] - 1}"
+        )
+    return cells[:, 0], cells[:, 1]
+
+
+def _integers(name: str, values: Iterable[int]) -> list[int]:
+    items = values.tolist() if isinstance(values, np.ndarray) else values
+    if isinstance(items, str | bytes | bytearray) or not isinstance(items, Iterable):
+        raise TypeError(f"{name} is a {type(values).__name__}; allowed is a list, array or other iterable of integers")
+    numbers = []
+    for position, item in enumerate(items):
+        try:
+            numbers.append(operator.index(item))
+        except TypeError:
+            numbers.append(-1)
+        if numbers[-1] == -1 and not hasattr(item, "__index__") or isinstance(item, bool | np.bool_):
+            raise TypeError(f"{name}[{position}]={item!r} is a {type(item).__name__}; allowed are integers")
+    return numbers
+
+
+def _words(name: str, tokens: Tokens) -> list[str]:
+    """Split tokens into words; an id outside the vocabulary becomes a word that is no token."""
+    if isinstance(tokens, str):
+        return _WORD.findall(tokens)
+    numbers = _integers(name, tokens)
+    return [TOKENS[number] if 0 <= number < len(TOKENS) else f"id {number}" for number in numbers]
