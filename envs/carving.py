@@ -211,13 +211,13 @@ def carve_division(squares, state, grid, order):  # type: ignore[no-untyped-def]
         for column in range(1, 2 * columns):
             if row & 1 or column & 1:
                 squares[row * width + column] = 0
-    order[0], order[1], order[2], order[3] = 0, 0, rows, columns
+    fields = order[: 4 * (order.size // 4)].reshape(-1, 4)
+    fields[0, 0], fields[0, 1], fields[0, 2], fields[0, 3] = 0, 0, rows, columns
     size = 1
     while size:
         size -= 1
-        # axis 0 cuts between rows: `long` cells lie along the cut axis and `wide` along the wall
-        row, column, high, broad = order[4 * size], order[4 * size + 1], order[4 * size + 2], order[4 * size + 3]
-        axis, state = draw(state, 2)
+        row, column, high, broad = fields[size]
+        axis, state = draw(state, 2)  # 0 cuts between two rows, 1 between two columns
         if high != broad:
             axis = int(high < broad)
         long, wide = (high, broad) if axis == 0 else (broad, high)
@@ -225,26 +225,17 @@ def carve_division(squares, state, grid, order):  # type: ignore[no-untyped-def]
             continue
         cut, state = draw(state, long - 1)
         gap, state = draw(state, wide)
-        wall = (2 * row + 1) * width + 2 * column + 1 + (2 * cut + 1) * (width if axis == 0 else 1)
+        across, along = (width, 1) if axis == 0 else (1, width)
+        wall = (2 * row + 1) * width + 2 * column + 1 + (2 * cut + 1) * across
         for i in range(wide):
             if i != gap:
-                squares[wall + 2 * i * (1 if axis == 0 else width)] = 1
-        size = _push_halves(order, size, row, column, high, broad, axis, cut + 1)
+                squares[wall + 2 * i * along] = 1
+        fields[size + 1] = fields[size]
+        fields[size, 2 + axis] = cut + 1
+        fields[size + 1, axis] += cut + 1
+        fields[size + 1, 2 + axis] -= cut + 1
+        size += 2
     return state
-
-
-@njit(cache=True, nogil=True)
-def _push_halves(order, size, row, column, high, broad, axis, first):  # type: ignore[no-untyped-def]
-    """Push the two parts of a field, ``first`` cells and the rest along ``axis``; return the new stack size."""
-    if axis == 0:
-        fields = ((row, column, first, broad), (row + first, column, high - first, broad))
-    else:
-        fields = ((row, column, high, first), (row, column + first, high, broad - first))
-    for field in fields:
-        for i in range(4):
-            order[4 * size + i] = field[i]
-        size += 1
-    return size
 
 
 @njit(cache=True, nogil=True)

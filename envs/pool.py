@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from importlib import metadata, resources
+from importlib import resources
 from pathlib import Path
 from typing import Any, overload
 
@@ -16,7 +16,7 @@ from sera_maze.envs.distinct import generate_distinct
 from sera_maze.envs.errors import LayoutError
 from sera_maze.envs.generate import MazeSpec, check_int
 from sera_maze.envs.layout import MazeLayout, digest_content, digest_of
-from sera_maze.envs.pool_files import load_arrays, save_arrays
+from sera_maze.envs.pool_files import load_arrays, package_version, save_arrays
 
 # The papers' sets: a fixed pool of 7,424 mazes to train on and 256 held-out ones, 17x17 randomized Prim from corner to
 # corner. The mazes are ours, since the papers' own are not published with a licence; the 256 are shipped in assets/.
@@ -132,7 +132,13 @@ class MazePool:
         count = check_int("count", count, 1, 2**31)
         taken = {content for pool in exclude for content in digest_content(pool.walls)}
         arrays = generate_distinct(spec, count, seed, taken)
-        provenance = {"made_by": "generate", "count": count, "seed": seed, **spec.to_dict(), "version": _version()}
+        provenance = {
+            "made_by": "generate",
+            "count": count,
+            "seed": seed,
+            **spec.to_dict(),
+            "version": package_version(),
+        }
         return cls(*arrays, provenance=provenance)
 
     @classmethod
@@ -238,7 +244,9 @@ class MazePool:
         Raises:
             ValueError: if the name does not end in ``.npz``.
         """
-        return save_arrays(path, self.walls, self.start, self.goal, {**self.provenance, "saved_by_version": _version()})
+        return save_arrays(
+            path, self.walls, self.start, self.goal, {**self.provenance, "saved_by_version": package_version()}
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> MazePool:
@@ -330,7 +338,3 @@ class MazePool:
 
     def __repr__(self) -> str:
         return f"MazePool({len(self)} mazes of {self.size[0]}x{self.size[1]}, made by {self.provenance.get('made_by')})"
-
-
-def _version() -> str:
-    return metadata.version("sera-maze")

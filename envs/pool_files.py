@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 import zipfile
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +78,11 @@ def load_arrays(path: str | Path) -> tuple[NDArray[np.bool_], NDArray[np.int64],
         raise ValueError(
             f"{path} is not a whole pool of mazes ({error}); make one with MazePool.save or 'sera-maze mazes --out'"
         ) from error
+
+
+def package_version() -> str:
+    """Version of the installed package, for saved files; "0+unknown" in a source tree that is not installed."""
+    try:
+        return metadata.version("sera-maze")
+    except metadata.PackageNotFoundError:
+        return "0+unknown"

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ from sera_maze.envs.errors import LayoutError
 from sera_maze.envs.layout import ACTION_NAMES, ACTION_STEPS, MazeLayout
 
 Tokens: TypeAlias = str | Iterable[int]
+_Word: TypeAlias = tuple[int, str]  # position and word
 
 # Index = id. The order is the papers'; the reserved ids keep the vocabulary at 32.
 TOKENS: tuple[str, ...] = (
@@ -65,7 +66,9 @@ def encode_prompts(
     if walls.dtype != bool:
         raise TypeError(f"walls has dtype {walls.dtype}; allowed is bool, True where there is a wall")
     if walls.ndim != 3:
-        raise ValueError(f"walls has shape {walls.shape}; allowed is (mazes, height, width); for one maze use walls[None]")
+        raise ValueError(
+            f"walls has shape {walls.shape}; allowed is (mazes, height, width); for one maze use walls[None]"
+        )
     count, height, width = walls.shape
     grid = np.full((count, height, width + 1), VOCABULARY["NEWLINE"], np.uint8)
     grid[:, :, :-1] = np.where(walls, VOCABULARY["WALL"], VOCABULARY["PATH"])
@@ -287,15 +290,16 @@ def _integers(name: str, values: Iterable[int]) -> list[int]:
     items = values.tolist() if isinstance(values, np.ndarray) else values
     if isinstance(items, str | bytes | bytearray) or not isinstance(items, Iterable):
         raise TypeError(f"{name} is a {type(values).__name__}; allowed is a list, array or other iterable of integers")
-    numbers = []
-    for position, item in enumerate(items):
-        try:
-            numbers.append(operator.index(item))
-        except TypeError:
-            numbers.append(-1)
-        if numbers[-1] == -1 and not hasattr(item, "__index__") or isinstance(item, bool | np.bool_):
-            raise TypeError(f"{name}[{position}]={item!r} is a {type(item).__name__}; allowed are integers")
-    return numbers
+    return [_integer(f"{name}[{position}]", item) for position, item in enumerate(items)]
+
+
+def _integer(name: str, item: SupportsIndex) -> int:
+    try:
+        if not isinstance(item, bool | np.bool_):
+            return operator.index(item)
+    except TypeError:
+        pass
+    raise TypeError(f"{name}={item!r} is a {type(item).__name__}; allowed are integers")
 
 
 def _words(name: str, tokens: Tokens) -> list[str]:
@@ -304,3 +308,72 @@ def _words(name: str, tokens: Tokens) -> list[str]:
         return _WORD.findall(tokens)
     numbers = _integers(name, tokens)
     return [TOKENS[number] if 0 <= number < len(TOKENS) else f"id {number}" for number in numbers]
+
+
+def _fault(
+    problem: str, position: int, row: int | None = None, column: int | None = None, *, found: str, allowed: str
+) -> LayoutError:
+    problem = f"{problem} (token {position}, counted from 0)"
+    return LayoutError(problem, row=row, column=column, found=found, allowed=allowed)
+
+
+def _grid_start(words: Sequence[_Word]) -> int:
+    """Index of the first word behind GRID_START."""
+    first = next(i for i, (_, word) in enumerate(words) if word != "<pad>")
+    first += words[first][1] == "<bos>"
+    position, word = words[first]
+    if word != "GRID_START":
+        raise _fault("no GRID_START", position, found=repr(word), allowed="GRID_START, with or without <bos> before it")
+    return first + 1
+
+
+def _read_rows(words: Sequence[_Word], first: int) -> tuple[list[list[_Word]], int]:
+    """Read rows, each with the word that ends it, and the index of GRID_END."""
+    rows: list[list[_Word]] = [[]]
+    for index in range(first, len(words)):
+        position, word = words[index]
+        if word == "GRID_END" and not rows[-1]:
+            return rows[:-1], index
+        rows[-1].append((position, word))
+        if word == "GRID_END":
+            return rows, index
+        if word == "NEWLINE":
+            rows.append([])
+        elif word not in _SQUARES:
+            problem = "not a square" if word in VOCABULARY else "unknown token"
+            problem = "no GRID_END" if index == len(words) - 1 else problem
+            row, column = len(rows) - 1, len(rows[-1]) - 1
+            allowed = f"{', '.join(_SQUARES)}, NEWLINE or GRID_END"
+            raise _fault(problem, position, row, column, found=repr(word), allowed=allowed)
+    raise AssertionError("the last word is no square")
+
+
+def _check_rectangle(rows: Sequence[Sequence[_Word]]) -> None:
+    for r, row in enumerate(rows):
+        width = len(rows[0]) - 1
+        if len(row) - 1 != width:
+            column = min(len(row) - 1, width)
+            found = f"a row of {len(row) - 1} squares"
+            raise _fault("ragged rows", row[column][0], r, column, found=found, allowed=f"{width} squares, as in row 0")
+
+
+def _find_one(name: str, rows: Sequence[Sequence[_Word]], end: int) -> tuple[int, int]:
+    places = [(r, c) for r, row in enumerate(rows) for c, (_, word) in enumerate(row) if word == name]
+    if not places:
+        raise _fault(f"no {name} before GRID_END", end, found=f"{len(rows)} rows without it", allowed=f"one {name}")
+    if len(places) > 1:
+        (row, column), (r, c) = places[:2]
+        allowed = f"one, and one stands at row {row}, column {column}"
+        raise _fault(f"a second {name}", rows[r][c][0], r, c, found=repr(name), allowed=allowed)
+    return places[0]
+
+
+def _check_tail(tail: Sequence[_Word]) -> None:
+    """Check what follows GRID_END: any tokens behind PATH_START, else those of an answer."""
+    has_path_start = bool(tail) and tail[0][1] == "PATH_START"
+    for position, word in tail[has_path_start:]:
+        if word not in VOCABULARY:
+            raise _fault("unknown token", position, found=repr(word), allowed=f"the {len(TOKENS)} tokens of TOKENS")
+        if not has_path_start and word not in _ANSWER_WORDS:
+            allowed = "PATH_START, an answer, <eos> or <pad> behind GRID_END"
+            raise _fault("not the end of a prompt", position, found=repr(word), allowed=allowed)

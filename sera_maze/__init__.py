@@ -6,7 +6,7 @@ loads each public name when it is first used.
 
 from __future__ import annotations
 
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ __all__ = ["MazeLayout", "MazePool", "__version__", "envs"]
 def __getattr__(name: str) -> Any:
     """Load a public name on first use."""
     if name == "__version__":
-        return metadata.version("sera-maze")
+        return import_module("sera_maze.envs.pool_files").package_version()
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'sera_maze' has no attribute {name!r}")
