@@ -93,8 +93,9 @@ def shortest_lengths(
 
 
 def _as_bytes(walls: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(walls).view(np.uint8)
+    return np.ascontiguousarray(walls, np.bool_).view(np.uint8)
 
 
 def _flat(cells: NDArray[np.integer], width: int) -> NDArray[np.int64]:
-    return np.asarray(cells[:, 0], np.int64) * width + cells[:, 1]
+    rows_columns = np.asarray(cells, np.int64)
+    return rows_columns[:, 0] * width + rows_columns[:, 1]

@@ -40,7 +40,7 @@ def generate_distinct(spec: MazeSpec, count: int, seed: int, taken: AbstractSet[
         index += len(arrays.walls)
         if len(seen) < count and index - last_new > _PATIENCE + 50 * count:
             raise ValueError(
-                f"count={count} different mazes were asked for, but only {len(seen)} turned up in {index} "
+                f"{count} different mazes were asked for, but only {len(seen)} turned up in {index} "
                 f"{spec.size[0]}x{spec.size[1]} {spec.algorithm} mazes of seed {seed}; ask for fewer or a larger size"
             )
     return LayoutArrays(*(np.concatenate(parts) for parts in zip(*kept, strict=True)))
@@ -56,7 +56,7 @@ def _check_enough_exist(spec: MazeSpec, count: int) -> None:
         logarithm += math.log(rows * columns * (rows * columns - 1))
     if math.log(count) > logarithm + 1e-9:
         raise ValueError(
-            f"count={count} different mazes were asked for, but only {round(math.exp(logarithm))} of "
+            f"{count} different mazes were asked for, but only {round(math.exp(logarithm))} of "
             f"{spec.size[0]}x{spec.size[1]} squares ({rows}x{columns} cells) exist; ask for fewer or a larger size"
         )
 

@@ -66,8 +66,8 @@ class MazeSpec:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", _checked_size(self.size))
-        _check_choice("algorithm", self.algorithm, ALGORITHMS)
-        _check_choice("endpoints", self.endpoints, ENDPOINTS)
+        check_choice("algorithm", self.algorithm, ALGORITHMS)
+        check_choice("endpoints", self.endpoints, ENDPOINTS)
         if isinstance(self.braid, bool) or not isinstance(self.braid, (int, float)) or not 0 <= self.braid <= 1:
             raise ValueError(f"braid={self.braid!r} is not a share; give a number from 0 (none) to 1 (all dead ends)")
         object.__setattr__(self, "openings", check_int("openings", self.openings, 0, 2**31 - 1))
@@ -301,7 +301,8 @@ def _checked_size(size: object) -> tuple[int, int]:
     return height, width
 
 
-def _check_choice(name: str, value: object, allowed: Sequence[str]) -> None:
+def check_choice(name: str, value: object, allowed: Sequence[str]) -> None:
+    """Raise a ValueError that names the argument, what is allowed and the nearest of it."""
     if value not in allowed:
         near = difflib.get_close_matches(str(value).lower(), allowed, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""

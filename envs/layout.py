@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sera_maze.envs.distances import distances_from
 from sera_maze.envs.errors import LayoutError
-from sera_maze.envs.layout_text import MIN_SIDE, Cell, parse_rows, parse_text
+from sera_maze.envs.layout_text import MIN_SIDE, Cell, check_rectangle, parse_rows, parse_text
 
 # (row, column) steps of the four actions UP, DOWN, LEFT, RIGHT, in the order of their numbers 0 to 3.
 ACTION_NAMES = ("UP", "DOWN", "LEFT", "RIGHT")
@@ -155,7 +155,7 @@ class MazeLayout:
                     if distances[row + down, column + right] == distances[row, column] - 1
                 )
             )
-        return np.array(path)
+        return np.array(path, np.int64)
 
     def num_shortest_paths(self) -> int:
         """Number of different shortest paths from start to goal, exact at any size."""
@@ -192,6 +192,7 @@ class MazeLayout:
         r"""Read a drawing with one character a square: ``#`` wall, space or ``.`` open, ``S`` start, ``G`` goal.
 
         The Unicode blocks that people paste work too, also where every square is drawn two characters wide (``██``).
+        A drawing in blocks that can be read both ways is read as two characters wide.
         Blank lines around the drawing and a common indentation are ignored.
 
         Raises:
@@ -275,7 +276,9 @@ def _as_grid(walls: ArrayLike) -> NDArray[np.bool_]:
     try:
         grid = np.asarray(walls)
     except ValueError as error:
-        raise LayoutError("ragged rows", found=str(error), allowed="a rectangle of squares") from None
+        if isinstance(walls, list | tuple) and all(isinstance(row, Sized) for row in walls):
+            check_rectangle(walls)
+        raise LayoutError("walls are not a grid", found=str(error), allowed="a rectangle of squares") from None
     if grid.ndim != 2:
         raise LayoutError(
             "walls are not a grid", found=f"an array of shape {grid.shape}", allowed="shape (height, width)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +27,24 @@ def parse_text(text: str) -> list[str]:
     if not isinstance(text, str):
         raise TypeError(f"text must be a str, got {type(text).__name__}; for an array use MazeLayout(walls, ...)")
     lines = text.replace("\r\n", "\n").split("\n")
-    while lines and not lines[0].strip():
-        lines.pop(0)
-    while lines and not lines[-1].strip():
-        lines.pop()
+    lines = _without_margins(lines)
     dedented = textwrap.dedent("\n".join(lines)).split("\n") if lines else []
     # An indentation is taken off only if walls stand behind it: else it may be an open border, to be reported.
     rows = dedented if all(row[:1] and row[0] in _WALL_SYMBOLS for row in dedented) else lines
     return _halved(rows) if _is_double_width(rows) else rows
+
+
+def _without_margins(lines: Sequence[str]) -> list[str]:
+    """Take the blank lines around a drawing off, except those as long as its rows: these are an open border."""
+    drawn = [i for i, line in enumerate(lines) if line.strip()]
+    if not drawn:
+        return []
+    first, last = drawn[0], drawn[-1]
+    while first > 0 and len(lines[first - 1]) >= len(lines[drawn[0]]):
+        first -= 1
+    while last + 1 < len(lines) and len(lines[last + 1]) >= len(lines[drawn[-1]]):
+        last += 1
+    return list(lines[first : last + 1])
 
 
 def parse_rows(rows: Sequence[str]) -> tuple[NDArray[np.bool_], Cell, Cell]:
@@ -43,7 +53,9 @@ def parse_rows(rows: Sequence[str]) -> tuple[NDArray[np.bool_], Cell, Cell]:
     Raises:
         LayoutError: with row and column for ragged rows, unknown symbols, no or two ``S`` or ``G``.
     """
-    _check_rectangle(rows)
+    if not rows:
+        raise LayoutError("the text is empty", found="no rows", allowed=f"at least {MIN_SIDE} rows")
+    check_rectangle(rows)
     found: dict[str, Cell] = {}
     for r, row in enumerate(rows):
         for c, symbol in enumerate(row):
@@ -69,10 +81,14 @@ def _note_symbol(symbol: str, row: int, column: int, found: dict[str, Cell]) -> 
 
 
 def _is_double_width(rows: Sequence[str]) -> bool:
-    """Whether every square is drawn as two characters, as block drawings in a terminal are."""
+    """Whether every square is drawn as two characters, as block drawings in a terminal are.
+
+    Where ``S`` or ``G`` is not doubled, a drawing can also be read with one character a square. Then ``#`` decides for
+    one, so that what `MazeLayout.to_text` draws by default is always read back as it was.
+    """
     pairs = {row[i : i + 2] for row in rows for i in range(0, len(row), 2)}
     twice = {2 * symbol for symbol in _WALL_SYMBOLS + _OPEN_SYMBOLS + "SG"}
-    marks = {"S ", " S", "G ", " G", "S.", ".S", "G.", ".G"}
+    marks = {"S ", " S", "G ", " G", "S.", ".S", "G.", ".G"} if "##" not in pairs else set()
     return len(rows) > 0 and all(len(row) >= 2 * MIN_SIDE for row in rows) and pairs <= twice | marks
 
 
@@ -80,9 +96,12 @@ def _halved(rows: Sequence[str]) -> list[str]:
     return ["".join(max(row[i : i + 2], key="SG".find) for i in range(0, len(row), 2)) for row in rows]
 
 
-def _check_rectangle(rows: Sequence[str]) -> None:
-    if not rows:
-        raise LayoutError("the text is empty", found="no rows", allowed=f"at least {MIN_SIDE} rows")
+def check_rectangle(rows: Sequence[Sized]) -> None:
+    """Check that all rows are as long as the first.
+
+    Raises:
+        LayoutError: naming the first row that is not, and the column in which the shorter of the two ends.
+    """
     for r, row in enumerate(rows):
         if len(row) != len(rows[0]):
             raise LayoutError(

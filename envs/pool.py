@@ -314,6 +314,11 @@ class MazePool:
         return shortest_lengths(self.walls, self.start, self.goal)
 
     @cached_property
+    def planes(self) -> NDArray[np.uint8]:
+        """(M, H, W) uint8: the walls as the environments' observations show them, 255 where there is a wall, else 0."""
+        return self.walls.astype(np.uint8) * np.uint8(255)
+
+    @cached_property
     def digests(self) -> NDArray[np.object_]:
         """(M,) str objects: the digest of each maze, as `MazeLayout.digest`."""
         return np.array([digest_of(content) for content in self._contents], object)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -41,14 +40,13 @@ def save_arrays(
         "start": start.astype("<u2"),
         "goal": goal.astype("<u2"),
     }
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-        try:
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
-            file.close()
-            os.replace(file.name, target)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
     return target
 
 
@@ -60,7 +58,7 @@ def load_arrays(path: str | Path) -> tuple[NDArray[np.bool_], NDArray[np.int64],
         ValueError: if it is not a whole pool file.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             if not hasattr(file, "files") or set(file.files) != _KEYS:
                 raise ValueError(f"it should hold the arrays {', '.join(sorted(_KEYS))}")
             header = json.loads(str(file["header"]))

@@ -35,6 +35,7 @@ TOKENS: tuple[str, ...] = (
 VOCABULARY: Mapping[str, int] = MappingProxyType({token: i for i, token in enumerate(TOKENS)})
 
 _SQUARES = ("WALL", "PATH", "START", "GOAL")
+_END = "the end of the prompt"
 _ANSWER_WORDS = frozenset((*ACTION_NAMES, "DONE", "<eos>", "<pad>"))
 # A line break is a token of its own; every other white space only separates.
 _WORD = re.compile(r"\n|\S+")
@@ -108,8 +109,8 @@ def decode_prompt(prompt: Tokens) -> MazeLayout:
         LayoutError: for anything else, naming the position of the token and, within the grid, its row and column.
         TypeError: if ``prompt`` is neither text nor integers.
     """
-    words = [(position, word) for position, word in enumerate(_words("prompt", prompt)) if word != "\n"]
-    words.append((words[-1][0] + 1 if words else 0, "the end of the prompt"))
+    numbered = enumerate([*_words("prompt", prompt), _END])
+    words = [(position, word) for position, word in numbered if word != "\n"]
     first = _grid_start(words)
     rows, last = _read_rows(words, first)
     _check_rectangle(rows)
@@ -172,7 +173,8 @@ def decode_answer(answer: Tokens) -> tuple[int, ...]:
     for position, word in enumerate(moves):
         if word not in ACTION_NAMES:
             raise ValueError(
-                f"answer token {position} (counted from 0) is {word!r}; before DONE only {', '.join(ACTION_NAMES)} are allowed"
+                f"answer token {position} (counted from 0) is {word!r}; "
+                f"allowed before DONE are {', '.join(ACTION_NAMES)}"
             )
     return tuple(ACTION_NAMES.index(word) for word in moves)
 
@@ -313,8 +315,12 @@ def _words(name: str, tokens: Tokens) -> list[str]:
 def _fault(
     problem: str, position: int, row: int | None = None, column: int | None = None, *, found: str, allowed: str
 ) -> LayoutError:
-    problem = f"{problem} (token {position}, counted from 0)"
-    return LayoutError(problem, row=row, column=column, found=found, allowed=allowed)
+    error = LayoutError(problem, row=row, column=column, found=found, allowed=allowed)
+    return error.prefixed(f"token {position} (counted from 0): ")
+
+
+def _shown(word: str) -> str:
+    return word if word == _END else repr(word)
 
 
 def _grid_start(words: Sequence[_Word]) -> int:
@@ -323,7 +329,9 @@ def _grid_start(words: Sequence[_Word]) -> int:
     first += words[first][1] == "<bos>"
     position, word = words[first]
     if word != "GRID_START":
-        raise _fault("no GRID_START", position, found=repr(word), allowed="GRID_START, with or without <bos> before it")
+        raise _fault(
+            "no GRID_START", position, found=_shown(word), allowed="GRID_START, with or without <bos> before it"
+        )
     return first + 1
 
 
@@ -341,10 +349,10 @@ def _read_rows(words: Sequence[_Word], first: int) -> tuple[list[list[_Word]], i
             rows.append([])
         elif word not in _SQUARES:
             problem = "not a square" if word in VOCABULARY else "unknown token"
-            problem = "no GRID_END" if index == len(words) - 1 else problem
+            problem = "no GRID_END" if word == _END else problem
             row, column = len(rows) - 1, len(rows[-1]) - 1
             allowed = f"{', '.join(_SQUARES)}, NEWLINE or GRID_END"
-            raise _fault(problem, position, row, column, found=repr(word), allowed=allowed)
+            raise _fault(problem, position, row, column, found=_shown(word), allowed=allowed)
     raise AssertionError("the last word is no square")
 
 
@@ -373,7 +381,7 @@ def _check_tail(tail: Sequence[_Word]) -> None:
     has_path_start = bool(tail) and tail[0][1] == "PATH_START"
     for position, word in tail[has_path_start:]:
         if word not in VOCABULARY:
-            raise _fault("unknown token", position, found=repr(word), allowed=f"the {len(TOKENS)} tokens of TOKENS")
+            raise _fault("unknown token", position, found=_shown(word), allowed=f"the {len(TOKENS)} tokens of TOKENS")
         if not has_path_start and word not in _ANSWER_WORDS:
             allowed = "PATH_START, an answer, <eos> or <pad> behind GRID_END"
-            raise _fault("not the end of a prompt", position, found=repr(word), allowed=allowed)
+            raise _fault("not the end of a prompt", position, found=_shown(word), allowed=allowed)
