@@ -141,7 +141,7 @@ def marker(kind: Marker, size: int) -> pygame.Surface:
     canvas = pygame.Surface((side, side), pygame.SRCALPHA, 32)
     # Transparent pixels carry the rim's colour too, or smoothing would darken the edges.
     canvas.fill((*PALETTE.rim, 0))
-    centre, rim = (side / 2, side / 2), max(OVERSAMPLING, 0.035 * side)
+    centre, rim = (side / 2, side / 2), max(OVERSAMPLING / 2, 0.035 * side)
     if kind == "start":
         pygame.draw.circle(canvas, PALETTE.rim, centre, 0.40 * side + rim, round(0.11 * side + 2 * rim))
         pygame.draw.circle(canvas, PALETTE.start, centre, 0.40 * side, round(0.11 * side))

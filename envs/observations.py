@@ -70,7 +70,7 @@ class GridEncoder:
         self._planes = np.zeros((3, *rules.size), np.uint8)
         self._walls = self._planes[0]
         self._flat = self._planes.reshape(-1).data
-        self._agent = self._goal = 0
+        self._agent, self._goal = self._squares, 2 * self._squares
 
     def begin(self, pool: MazePool, prompt: int, start: int, goal: int) -> None:
         """See `Encoder`."""

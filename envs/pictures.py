@@ -24,7 +24,7 @@ _TILE_SIDE = 160  # pixels, about the longer side of a layout on a sheet
 _MARGIN = 16  # pixels between and around the pictures of a sheet
 _LABEL_SIZE = 14  # pixels
 _LABEL_GAP = 4  # pixels between a picture and its label
-_MIN_LABEL_WIDTH = 48  # pixels: labels of narrower pictures use this much room, so that lines hold a few letters
+_MIN_LABEL_WIDTH = 48  # pixels: labels of narrower pictures have this much room
 
 # A GIF counts in hundredths of a second, in 16 bits; many viewers show delays under 2 hundredths as 10.
 _MAX_DELAY = 65_535
@@ -173,9 +173,9 @@ def _captions(labels: Sequence[str] | None, tiles: Sequence[pygame.Surface], pag
     texts = [""] * len(tiles) if labels is None else [check_text(f"labels[{i}]", x) for i, x in enumerate(labels)]
     if isinstance(labels, str) or len(texts) != len(tiles):
         raise ValueError(f"labels={labels!r} holds {len(texts)} texts for {len(tiles)} pictures; give one for each")
-    width = max(_MIN_LABEL_WIDTH, *(tile.get_width() for tile in tiles))
     colour = PALETTE.text if sum(page) > 3 * 128 else PALETTE.page
-    return [text_lines(text, _LABEL_SIZE, width, colour) for text in texts]
+    widths = [max(_MIN_LABEL_WIDTH, tile.get_width()) for tile in tiles]
+    return [text_lines(text, _LABEL_SIZE, width, colour) for text, width in zip(texts, widths, strict=True)]
 
 
 def _as_columns(columns: int | None, tiles: Sequence[pygame.Surface]) -> int:

@@ -51,8 +51,8 @@ class MazePool:
     def __init__(
         self, walls: ArrayLike, start: ArrayLike, goal: ArrayLike, *, provenance: dict[str, Any] | None = None
     ):
-        self.walls = np.array(walls, bool)
-        self.start, self.goal = np.array(start, np.int64), np.array(goal, np.int64)
+        self.walls = _as_walls(walls)
+        self.start, self.goal = _as_cells("start", start), _as_cells("goal", goal)
         self.provenance: dict[str, Any] = provenance or {"made_by": "arrays"}
         for array in (self.walls, self.start, self.goal):
             array.setflags(write=False)
@@ -233,10 +233,8 @@ class MazePool:
             held_out = cls.load(file)
         if part == "held_out":
             return held_out
-        spec = PAPERS_SPEC
-        return cls.generate(
-            PAPERS_TRAINING_MAZES, spec.size, spec.algorithm, PAPERS_TRAINING_SEED, exclude=[held_out]
-        )  # fmt: skip
+        spec, seed = PAPERS_SPEC, PAPERS_TRAINING_SEED
+        return cls.generate(PAPERS_TRAINING_MAZES, spec.size, spec.algorithm, seed, exclude=[held_out])
 
     def save(self, path: str | Path) -> Path:
         """Write walls, start, goal and provenance (JSON) into one ``.npz`` file, whole or not at all; return its path.
@@ -269,9 +267,9 @@ class MazePool:
         Raises:
             ValueError: if there are too few mazes, or mazes with the same walls cannot be parted into these numbers.
         """
-        held_out = (
-            check_int("held_out", held_out, 1, len(self) - 1) if len(self) > 1 else check_int("held_out", 0, 1, 0)
-        )
+        if len(self) < 2:
+            raise ValueError(f"held_out={held_out!r}: a pool of one maze cannot be split; make a larger one")
+        held_out = check_int("held_out", held_out, 1, len(self) - 1)
         walls = digest_content(self.walls)
         groups: dict[bytes, list[int]] = {}
         for i, content in enumerate(walls):
@@ -282,9 +280,10 @@ class MazePool:
             if len(chosen) + len(members[g]) <= held_out:
                 chosen += members[g]
         if len(chosen) != held_out:
+            remedy = f"held_out={len(chosen)} works" if chosen else f"ask for {min(map(len, members))} or more"
             raise ValueError(
                 f"held_out={held_out}: mazes with the same walls stay together, and the {len(members)} different walls "
-                f"of this pool do not add up to that; held_out={len(chosen)} works"
+                f"of this pool do not add up to that; {remedy}"
             )
         is_held_out = np.zeros(len(self), bool)
         is_held_out[chosen] = True
@@ -292,11 +291,6 @@ class MazePool:
         return (
             self._subset(np.flatnonzero(~is_held_out), {**how, "part": "train"}),
             self._subset(np.flatnonzero(is_held_out), {**how, "part": "held_out"}),
-        )
-
-    def _part(self, chosen: NDArray[np.bool_], part: str, held_out: int, seed: int) -> MazePool:
-        return self._subset(
-            np.flatnonzero(chosen), {"made_by": "split", "part": part, "held_out": held_out, "seed": seed}
         )
 
     def _subset(self, indices: NDArray[np.intp], how: dict[str, Any]) -> MazePool:
@@ -343,3 +337,17 @@ class MazePool:
 
     def __repr__(self) -> str:
         return f"MazePool({len(self)} mazes of {self.size[0]}x{self.size[1]}, made by {self.provenance.get('made_by')})"
+
+
+def _as_walls(walls: ArrayLike) -> NDArray[np.bool_]:
+    grid = np.asarray(walls)
+    if grid.dtype != bool and (grid.dtype.kind not in "iu" or not np.isin(grid, (0, 1)).all()):
+        raise ValueError(f"walls must be bool, or integers 0 (open) and 1 (wall); got others, of dtype {grid.dtype}")
+    return np.array(grid, bool)
+
+
+def _as_cells(name: str, cells: ArrayLike) -> NDArray[np.int64]:
+    rows = np.asarray(cells)
+    if rows.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers (row, column), got dtype {rows.dtype}")
+    return np.array(rows, np.int64)

@@ -21,7 +21,7 @@ _U27, _U30, _U31, U32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(3
 LOW_32 = np.uint64(0xFFFFFFFF)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, nogil=True)
 def mix(value):  # type: ignore[no-untyped-def]
     """SplitMix64's output function, uint64 to uint64."""
     value = (value ^ (value >> _U30)) * _U_MIX_1
@@ -29,13 +29,13 @@ def mix(value):  # type: ignore[no-untyped-def]
     return value ^ (value >> _U31)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, nogil=True)
 def stream(seed, counter):  # type: ignore[no-untyped-def]
     """Start of the stream of (seed, counter), both uint64."""
     return mix(mix(seed + GOLDEN) ^ mix(counter * GOLDEN + _U_MIX_1))
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, nogil=True)
 def bounded(state, bits, bound):  # type: ignore[no-untyped-def]
     """An exactly uniform integer below ``bound`` (under 2**32) from 32 random ``bits``, and the state after it.
 
@@ -52,7 +52,7 @@ def bounded(state, bits, bound):  # type: ignore[no-untyped-def]
     return np.intp(product >> U32), state
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, nogil=True)
 def draw(state, bound):  # type: ignore[no-untyped-def]
     """The stream's next integer below ``bound``, and the state after it."""
     state += GOLDEN

@@ -12,9 +12,15 @@ if TYPE_CHECKING:
     from pygame._sdl2.video import Renderer, Window
 
 _DRIVER_VARIABLE = "SDL_VIDEODRIVER"
-# Events that come in floods and that nobody waits for: unread, they would fill the queue, and the event of a closed
-# window would be lost. Keys and mouse buttons are left for whoever plays.
-_FLOODING = (pygame.MOUSEMOTION, pygame.WINDOWMOVED, pygame.WINDOWENTER, pygame.WINDOWLEAVE, pygame.WINDOWEXPOSED)
+# Events that are left in the queue, for whoever plays.
+_INPUT = (
+    pygame.KEYDOWN,
+    pygame.KEYUP,
+    pygame.TEXTINPUT,
+    pygame.MOUSEBUTTONDOWN,
+    pygame.MOUSEBUTTONUP,
+    pygame.MOUSEWHEEL,
+)
 
 
 class MazeWindow:
@@ -53,7 +59,7 @@ class MazeWindow:
     def show(self, surface: pygame.Surface, frames_per_second: float | None = None) -> None:
         """Show a picture, read the window's events and keep time.
 
-        Key and mouse button events stay in pygame's queue.
+        Events of keys, mouse buttons and the program's own stay in pygame's queue.
 
         Args:
             surface: the picture; the window takes its size.
@@ -98,6 +104,8 @@ class MazeWindow:
             self._forget()
             raise _no_display(str(error)) from None
         self._clock = pygame.time.Clock()
+        # Somebody may have closed the last window before this one was there.
+        pygame.event.clear(pygame.QUIT)
         _remember(self)
 
     def _draw(self, surface: pygame.Surface) -> None:
@@ -113,8 +121,11 @@ class MazeWindow:
         self._renderer.present()
 
     def _is_ours(self) -> bool:
-        # SDL answers for a window that it destroyed with id 0, and may put another window in its place.
-        return self._window is not None and (self._window.id, self._window.title) == (self._id, self.title)
+        # SDL may answer for a window that it destroyed with no name, and may put another window in its place.
+        try:
+            return self._window is not None and (self._window.id, self._window.title) == (self._id, self.title)
+        except pygame.error:
+            return False
 
     def _forget(self) -> None:
         self._renderer = self._window = self._clock = None
@@ -123,6 +134,9 @@ class MazeWindow:
 
 _open_windows: weakref.WeakSet[MazeWindow] = weakref.WeakSet()
 _watching_for_quit = False
+# What is left of windows that SDL destroyed before it was started again. Were Python to free these objects, they would
+# destroy the windows that took their places in memory.
+_lost: list[tuple[object, object]] = []
 
 
 def _start_display() -> None:
@@ -165,21 +179,28 @@ def _forget_lost() -> None:
     """Let go of the windows that went when something else shut the display down, perhaps to start it again."""
     display_is_on = pygame.display.get_init()
     for window in list(_open_windows):
-        if not display_is_on or not window._is_ours():
+        if not display_is_on:
+            window._forget()
+        elif not window._is_ours():
+            _lost.append((window._renderer, window._window))
             window._forget()
 
 
 def _read_events() -> None:
-    """Close the windows that the user closed; events of windows that are not ours go back into the queue."""
-    foreign = []
-    for event in pygame.event.get((pygame.QUIT, pygame.WINDOWCLOSE)):
+    """Close the windows that the user closed; leave input, closed windows of others and custom events in the queue.
+
+    Other events are dropped: unread, they would fill the queue, and the event of a closed window would be lost.
+    """
+    back = []
+    # By exclusion: asked for window events by type, pygame-ce 2.5 finds none.
+    for event in pygame.event.get(exclude=_INPUT):
         owner = getattr(event, "window", None)
-        ours = [window for window in _open_windows if event.type == pygame.QUIT or window._window is owner]
+        is_closing = event.type == pygame.WINDOWCLOSE
+        ours = [w for w in _open_windows if event.type == pygame.QUIT or (is_closing and w._window is owner)]
         for window in ours:
             window.closed_by_user = True
             window.close()
-        if not ours and owner is not None:
-            foreign.append(event)
-    for event in foreign:
+        if event.type >= pygame.USEREVENT or (is_closing and owner is not None and not ours):
+            back.append(event)
+    for event in back:
         pygame.event.post(event)
-    pygame.event.clear(_FLOODING)

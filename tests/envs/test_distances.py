@@ -130,6 +130,9 @@ class TestDistances:
         lengths = shortest_lengths(walls, start, goal)
         assert lengths.dtype == np.int32
         assert lengths.tolist() == [4, 5, 4]
+        wide = room(20, 20)  # its last square has number 460
+        corner = np.array([wide.goal], dtype)
+        assert shortest_lengths(wide.walls[None], corner, corner // 20).tolist() == [38]
 
     def test_layout_of_memory_does_not_matter(self):
         walls = np.asfortranarray(LOOP.walls)[None]

@@ -79,8 +79,13 @@ def test_threads_do_not_change_mazes(algorithm):
 
 
 DIGESTS = {
-    "prim": "1b9964d589692f8d", "dfs": "d0d4b22990ddee6d", "kruskal": "f7d53f2a9f56827c", "wilson": "2174aacecab2569d", "division": "78876b0b59ed00d1", "rooms": "73010737fec86179",
-}  # fmt: skip
+    "prim": "1b9964d589692f8d",
+    "dfs": "d0d4b22990ddee6d",
+    "kruskal": "f7d53f2a9f56827c",
+    "wilson": "2174aacecab2569d",
+    "division": "78876b0b59ed00d1",
+    "rooms": "73010737fec86179",
+}
 DIGEST_CODE = """
 import hashlib
 from sera_maze.envs.generate import ALGORITHMS, generate_layouts

@@ -252,6 +252,21 @@ def test_shapes_are_checked(pool):
         MazePool(pool.walls, pool.start, pool.goal[:5])
 
 
+def test_only_zeros_and_ones_are_walls_and_only_integers_are_cells(pool):
+    assert len(MazePool(pool.walls.astype(np.uint8), pool.start.astype(np.int8), pool.goal)) == 60
+    with pytest.raises(ValueError, match="walls must be bool, or integers 0"):
+        MazePool(pool.walls * 7, pool.start, pool.goal)
+    with pytest.raises(ValueError, match="got others, of dtype float64"):
+        MazePool(pool.walls * 1.0, pool.start, pool.goal)
+    with pytest.raises(TypeError, match="start must be integers"):
+        MazePool(pool.walls, pool.start + 0.9, pool.goal)
+
+
+def test_one_maze_cannot_be_split(pool):
+    with pytest.raises(ValueError, match="held_out=1: a pool of one maze"):
+        pool[:1].split(1)
+
+
 def test_the_pool_keeps_its_own_read_only_arrays(pool):
     walls = pool.walls.copy()
     mine = MazePool(walls, pool.start, pool.goal)

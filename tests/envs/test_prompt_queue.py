@@ -35,6 +35,7 @@ class Countdown(gym.Env[Any, Any]):
         self.left = (options or {}).get("length", 3)
         if options:
             options["mark"] = "written by the env"
+            options.get("list", []).append("written by the env")
         self.info = {"left": self.left}
         return self.np_random.random(2), self.info
 
@@ -137,7 +138,7 @@ class TestReset:
     def test_a_seeded_reset_keeps_the_assignment(self):
         env, base = counted()
         env.assign([4, 9])
-        assert [env.reset(seed=0)[1]["prompt"], env.reset(seed=0)[1]["prompt"]] == [4, 9]
+        assert [env.reset(seed=8)[1]["prompt"], env.reset(seed=8)[1]["prompt"]] == [4, 9]
         assert base.calls == [(4, None), (9, None)]
 
     def test_a_chosen_prompt_comes_before_the_assignment(self):

@@ -1,0 +1,444 @@
+"""`MazeEnv`: the rules, the observations, and what Gymnasium and Stable-Baselines3 ask of an environment."""
+
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.utils.env_checker import check_env
+from sb3_contrib import MaskablePPO
+from stable_baselines3 import A2C
+from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
+
+import sera_maze.envs
+from sera_maze.envs.layout import MazeLayout
+from sera_maze.envs.maze import MazeEnv
+from sera_maze.envs.pool import MazePool
+from sera_maze.envs.tokens import TOKENS, encode_prompt, verify
+
+UP, DOWN, LEFT, RIGHT = range(4)
+OBSERVATIONS = ("grid", "local", "tokens", "dict")
+IDS = [name for name in gym.registry if name.startswith("SeraMaze/")]
+ROOM = """
+#######
+#S    #
+# ### #
+#    G#
+#######
+"""
+
+
+def room_env(**options):
+    return MazeEnv(MazePool.from_layouts([MazeLayout.from_text(ROOM)]), **options)
+
+
+def walk(env, actions):
+    results = [env.step(action) for action in actions]
+    return results[-1]
+
+
+def test_all_ids_are_registered():
+    families = ("Prim", "Dfs", "Kruskal", "Wilson", "Division", "Rooms", "Braid")
+    assert sorted(IDS) == sorted(f"SeraMaze/{f}-{n}x{n}-v0" for f in families for n in (9, 17, 33))
+
+
+@pytest.mark.parametrize("observation", OBSERVATIONS)
+@pytest.mark.parametrize("name", IDS)
+def test_checkers_find_nothing(name, observation, monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # Gymnasium's checker tries every render mode
+    env = gym.make(name, num_mazes=3, observation=observation, render_mode="rgb_array", cell_size=2)
+    check_env(env.unwrapped)
+    with warnings.catch_warnings():
+        # Grids are smaller than NatureCNN's 36x36; the small-grid extractor is the remedy that the warning asks for.
+        warnings.filterwarnings("ignore", "The minimal resolution for an image is 36x36")
+        check_env_for_sb3(env, skip_render_check=False)
+    env.close()
+
+
+def test_the_spaces_of_the_docstring():
+    assert MazeEnv(size=17).observation_space == gym.spaces.Box(0, 255, (3, 17, 17), np.uint8)
+    assert MazeEnv(size=9, observation="local", radius=2).observation_space.shape == (2, 5, 5)
+    assert MazeEnv(size=17, observation="tokens").observation_space == gym.spaces.Box(0, 31, (310 + 180,), np.uint8)
+    assert MazeEnv(size=(5, 9), num_mazes=3, observation="dict").observation_space["position"].nvec.tolist() == [5, 9]
+
+
+@pytest.mark.parametrize(("size", "horizon"), [(17, 180), (9, 50), (33, 678), ((3, 7), 13)])
+def test_default_horizon_scales_with_the_squares(size, horizon):
+    env = MazeEnv(size=size, on_wall="stay", num_mazes=1)
+    env.reset(seed=0)
+    for step in range(1, horizon + 1):
+        _, reward, terminated, truncated, info = env.step(UP)
+        assert (reward, terminated, truncated) == (0.0, False, step == horizon)
+    assert info["is_success"] is False
+
+
+def test_success():
+    env = room_env()
+    _, info = env.reset()
+    layout = MazeLayout.from_text(ROOM)
+    assert info == {
+        "prompt": 0, "digest": layout.digest, "position": (1, 1), "shortest_path_length": 6, "steps": 0,
+    }  # fmt: skip
+    _, reward, terminated, truncated, info = walk(env, [RIGHT, RIGHT, RIGHT, RIGHT, DOWN, DOWN])
+    assert (reward, terminated, truncated) == (1.0, True, False)
+    assert info == {
+        "prompt": 0, "digest": layout.digest, "position": (3, 5), "shortest_path_length": 6, "steps": 6,
+        "is_success": True, "path": ((1, 1), (1, 2), (1, 3), (1, 4), (1, 5), (2, 5), (3, 5)),
+    }  # fmt: skip
+    assert type(reward) is float
+    assert type(terminated) is type(truncated) is type(info["is_success"]) is bool
+
+
+def test_wall_fails():
+    env = room_env()
+    env.reset()
+    _, reward, terminated, truncated, info = walk(env, [RIGHT, DOWN])
+    assert (reward, terminated, truncated, info["is_success"]) == (0.0, True, False, False)
+    assert (info["position"], info["path"], info["steps"]) == ((1, 2), ((1, 1), (1, 2)), 2)
+
+
+def test_wall_stays():
+    env = room_env(on_wall="stay")
+    env.reset()
+    _, reward, terminated, truncated, info = walk(env, [UP, LEFT, DOWN, DOWN, RIGHT, UP, RIGHT, RIGHT, RIGHT])
+    assert (reward, terminated, truncated, info["is_success"], info["steps"]) == (1.0, True, False, True, 9)
+    assert info["path"] == ((1, 1), (2, 1), (3, 1), (3, 2), (3, 3), (3, 4), (3, 5))
+
+
+@pytest.mark.parametrize("on_wall", ["fail", "stay"])
+def test_goal_on_the_last_allowed_step_is_a_success(on_wall):
+    env = room_env(max_steps=6, on_wall=on_wall)
+    env.reset()
+    assert walk(env, [DOWN, DOWN, RIGHT, RIGHT, RIGHT, RIGHT])[1:4] == (1.0, True, False)
+    env = room_env(max_steps=5, on_wall=on_wall)
+    env.reset()
+    assert walk(env, [DOWN, DOWN, RIGHT, RIGHT, RIGHT])[1:4] == (0.0, False, True)
+
+
+def test_wall_on_the_last_allowed_step_terminates_or_truncates():
+    assert walk_once(room_env(max_steps=1), UP)[2:4] == (True, False)
+    assert walk_once(room_env(max_steps=1, on_wall="stay"), UP)[2:4] == (False, True)
+
+
+def walk_once(env, action):
+    env.reset()
+    return env.step(action)
+
+
+def test_grid_observation():
+    env = room_env()
+    observation, _ = env.reset()
+    layout = MazeLayout.from_text(ROOM)
+    np.testing.assert_array_equal(observation[0], layout.walls * 255)
+    assert np.argwhere(observation[1]).tolist() == [[1, 1]]
+    assert np.argwhere(observation[2]).tolist() == [[3, 5]]
+    assert set(observation.ravel()) == {0, 255}
+    moved = env.step(DOWN)[0]
+    assert np.argwhere(moved[1]).tolist() == [[2, 1]]
+    assert np.argwhere(observation[1]).tolist() == [[1, 1]]  # the earlier one is not written over
+
+
+def test_local_observation():
+    env = room_env(observation="local", radius=1)
+    observation, _ = env.reset()
+    assert (observation[0] // 255).tolist() == [[1, 1, 1], [1, 0, 0], [1, 0, 1]]
+    assert not observation[1].any()
+    observation = walk(env, [DOWN, DOWN, RIGHT, RIGHT, RIGHT])[0]
+    assert (observation[0] // 255).tolist() == [[1, 1, 0], [0, 0, 0], [1, 1, 1]]
+    assert (observation[1] // 255).tolist() == [[0, 0, 0], [0, 0, 1], [0, 0, 0]]
+    wide = room_env(observation="local", radius=9).reset()[0]
+    assert wide.shape == (2, 19, 19)
+    assert np.argwhere(wide[1]).tolist() == [[9 + 2, 9 + 4]]
+    assert (wide[0, :8] == 255).all()
+
+
+def test_token_observation():
+    env = room_env(observation="tokens", max_steps=4)
+    layout = MazeLayout.from_text(ROOM)
+    observation, _ = env.reset()
+    prompt = encode_prompt(layout).tolist()
+    assert observation.tolist() == [*prompt, 0, 0, 0, 0]
+    observation = walk(env, [RIGHT, RIGHT])[0]
+    assert [TOKENS[i] for i in observation[len(prompt) :]] == ["RIGHT", "RIGHT", "<pad>", "<pad>"]
+    observation = walk(env, [LEFT, LEFT])[0]
+    assert [TOKENS[i] for i in observation[len(prompt) :]] == ["RIGHT", "RIGHT", "LEFT", "LEFT"]
+
+
+def test_dict_observation():
+    env = room_env(observation="dict")
+    observation, _ = env.reset()
+    assert observation["position"].tolist() == [1, 1]
+    observation = env.step(RIGHT)[0]
+    assert observation["position"].tolist() == [1, 2]
+    np.testing.assert_array_equal(observation["layout"][0], MazeLayout.from_text(ROOM).walls * 255)
+    assert np.argwhere(observation["layout"][1]).tolist() == [[3, 5]]
+
+
+def test_success_is_what_the_papers_verifier_says():
+    env = MazeEnv(size=5, num_mazes=4, max_steps=12)
+    rng = np.random.default_rng(0)
+    successes = 0
+    for _ in range(1000):
+        env.reset()
+        actions, over = [], False
+        while not over:
+            actions.append(int(rng.choice(np.flatnonzero(env.action_masks())) if rng.random() < 0.8 else rng.choice(4)))
+            _, _, terminated, truncated, info = env.step(actions[-1])
+            over = terminated or truncated
+        words = [("UP", "DOWN", "LEFT", "RIGHT")[a] for a in actions]
+        assert verify(env.layout, " ".join([*words, "DONE"])) == info["is_success"]
+        successes += info["is_success"]
+    assert 100 < successes < 900
+
+
+@pytest.mark.parametrize("observation", OBSERVATIONS)
+def test_actions_are_checked_and_change_nothing_when_refused(observation):
+    env = room_env(observation=observation)
+    env.reset()
+    for bad in (-1, 4, 10**20, np.int64(-3)):
+        with pytest.raises(ValueError, match=r"action=.* 0 UP, 1 DOWN, 2 LEFT, 3 RIGHT"):
+            env.step(bad)
+    for bad in (1.0, "UP", None, [1], np.array([1]), np.float32(0)):
+        with pytest.raises(TypeError, match="action="):
+            env.step(bad)
+    assert env.step(np.array(3))[4]["steps"] == 1
+    assert env.step(np.uint8(3))[4]["position"] == (1, 3)
+
+
+def test_step_needs_a_running_episode():
+    env = room_env()
+    for call in (lambda: env.step(0), env.action_masks, lambda: env.layout):
+        with pytest.raises(ResetNeeded, match="reset"):
+            call()
+    env.reset()
+    env.step(UP)
+    with pytest.raises(ResetNeeded, match="reset"):
+        env.step(UP)
+
+
+def test_action_masks():
+    env = room_env()
+    env.reset()
+    assert env.action_masks().tolist() == [False, True, False, True]  # a corner with two exits
+    env.step(RIGHT)
+    assert env.action_masks().tolist() == [False, False, True, True]
+
+
+def test_maskable_ppo_never_hits_a_wall():
+    env = DummyVecEnv([lambda: MazeEnv(size=5, num_mazes=4, observation="tokens", max_steps=8)])
+    model = MaskablePPO("MlpPolicy", env, n_steps=64, batch_size=64, n_epochs=1, seed=0)
+    model.learn(64)
+    observation, lengths, steps = env.reset(), [], 0
+    while len(lengths) < 20:
+        action, _ = model.predict(observation, action_masks=np.stack(env.env_method("action_masks")))
+        observation, rewards, dones, infos = env.step(action)
+        steps += 1
+        if dones[0]:
+            lengths.append(infos[0]["steps"] if rewards[0] == 0 else 8)
+    assert set(lengths) == {8}  # an episode fails by the time limit alone
+
+
+def test_prompts_by_option():
+    env = MazeEnv(size=9, num_mazes=20)
+    for prompt in (7, np.int64(0), 19):
+        _, info = env.reset(options={"prompt": prompt})
+        assert info["prompt"] == prompt
+        assert info["digest"] == env.pool.digests[prompt]
+        assert env.layout == env.pool[int(prompt)]
+
+
+def test_layout_by_option():
+    env = MazeEnv(size=(5, 7), num_mazes=2)
+    for layout in (MazeLayout.from_text(ROOM), ROOM):
+        observation, info = env.reset(options={"layout": layout})
+        assert info["prompt"] == -1
+        assert info["digest"] == MazeLayout.from_text(ROOM).digest
+        np.testing.assert_array_equal(observation[0], MazeLayout.from_text(ROOM).walls * 255)
+        assert env.layout == MazeLayout.from_text(ROOM)
+    assert env.reset()[1]["prompt"] in (0, 1)
+
+
+def test_same_walls_other_start_is_another_observation_and_digest():
+    one = MazeLayout.from_text(ROOM)
+    other = MazeLayout(one.walls, (3, 1), one.goal)
+    env = MazeEnv(MazePool.from_layouts([one, other]))
+    (first, info), (second, other_info) = (env.reset(options={"prompt": i}) for i in (0, 1))
+    assert info["digest"] != other_info["digest"]
+    np.testing.assert_array_equal(first[0], second[0])
+    assert (first[1] != second[1]).any()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"prompt": 2}, ValueError, "prompt.*=2 .*0 to 1"),
+        ({"prompt": -1}, ValueError, "=-1"),
+        ({"prompt": 1.0}, TypeError, "=1.0"),
+        ({"prompt": True}, TypeError, "=True"),
+        ({"promt": 1}, ValueError, "'promt' is not known.*did you mean 'prompt'"),
+        ({"layout": 3}, TypeError, "must be a MazeLayout or its text, got int"),
+        ({"layout": "#####\n#S G#\n#####"}, ValueError, r"size \(3, 5\).*\(5, 7\)"),
+        ({"layout": ROOM, "prompt": 0}, ValueError, "exclude each other"),
+    ],
+)
+def test_bad_reset_options_change_nothing(options, error, words):
+    env = MazeEnv(size=(5, 7), num_mazes=2)
+    env.reset(seed=1)
+    env.step(RIGHT) if env.action_masks()[RIGHT] else env.step(DOWN)
+    with pytest.raises(error, match=words):
+        env.reset(options=options)
+    action = int(np.flatnonzero(env.action_masks())[0])
+    assert env.step(action)[4]["steps"] == 2
+
+
+def test_assigned_prompts_come_in_order_then_drawn_ones():
+    env = MazeEnv(size=9, num_mazes=50)
+    env.assign([5, 5, 2])
+    assert [env.reset()[1]["prompt"] for _ in range(3)] == [5, 5, 2]
+    env.assign([9, 8, 7])
+    assert env.reset()[1]["prompt"] == 9
+    env.assign(np.array([1]))  # replaces what is left
+    drawn = [env.reset(seed=4 if i == 1 else None)[1]["prompt"] for i in range(10)]
+    assert drawn[0] == 1
+    assert len(set(drawn[1:])) > 3
+    with pytest.raises(ValueError, match=r"prompts\[1\]=50"):
+        env.assign([3, 50])
+
+
+def test_the_seed_fixes_the_order_of_prompts():
+    env, other = MazeEnv(size=9, num_mazes=50), MazeEnv(size=9, num_mazes=50)
+
+    def order(env, seed):
+        return [env.reset(seed=seed if i == 0 else None)[1]["prompt"] for i in range(20)]
+
+    assert order(env, 3) == order(other, 3) == order(env, 3)
+    assert order(env, 4) != order(env, 3)
+    assert order(env, 2**70) == order(other, 2**70)
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    order(env, 1)
+    np.testing.assert_array_equal(state, np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_unseeded_environments_differ():
+    def order(env):
+        return [env.reset()[1]["prompt"] for _ in range(10)]
+
+    assert order(MazeEnv(size=9)) != order(MazeEnv(size=9))
+
+
+@pytest.mark.parametrize("kind", [DummyVecEnv, SubprocVecEnv])
+def test_assignments_through_sb3s_auto_reset(kind):
+    """Every assigned episode is played, in order, by the env that it was assigned to.
+
+    The id names the module to import, since the worker processes have imported nothing.
+    """
+    envs = kind([lambda: gym.make("sera_maze:SeraMaze/Prim-9x9-v0", num_mazes=10) for _ in range(2)])
+    assigned = [[1, 2, 3], [7, 7, 8]]
+    for n, prompts in enumerate(assigned):
+        envs.env_method("assign", prompts, indices=n)
+    envs.reset()
+    seen = [[], []]
+    for _ in range(40):
+        _, rewards, dones, infos = envs.step(np.array([UP, UP]))
+        for n in np.flatnonzero(dones):
+            seen[n].append(infos[n]["prompt"])
+            assert infos[n]["is_success"] is False
+            assert rewards[n] == 0
+    envs.close()
+    assert [prompts[:3] for prompts in seen] == assigned
+
+
+def test_a2c_learns_nothing_from_truncation():
+    """Time limits give exactly 0: nothing in the env asks for bootstrapping beyond Gymnasium's own flag."""
+    model = A2C("MlpPolicy", MazeEnv(size=5, num_mazes=4, max_steps=3, on_wall="stay"), seed=0)
+    model.learn(60)
+    assert model.num_timesteps == 60
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"observation": "gird"}, ValueError, "did you mean 'grid'"),
+        ({"on_wall": "bounce"}, ValueError, "on_wall='bounce'.*'fail', 'stay'"),
+        (
+            {"render_mode": "rgb_arrays"},
+            ValueError,
+            "render_mode='rgb_arrays'.*'human', 'rgb_array', 'ansi'.*did you mean 'rgb_array'",
+        ),
+        ({"max_steps": 0}, ValueError, "max_steps=0"),
+        ({"max_steps": 1.5}, TypeError, "max_steps=1.5"),
+        ({"radius": 0, "observation": "local"}, ValueError, "radius=0"),
+        ({"num_mazes": 0}, ValueError, "num_mazes=0"),
+        ({"size": 8}, ValueError, "size=8x8"),
+        ({"size": 5}, ValueError, "1024 different mazes .* only 4 of 5x5"),
+        ({"algorithm": "Prim"}, ValueError, "did you mean 'prim'"),
+        ({"pool": "prim"}, TypeError, "pool must be a MazePool, got str"),
+    ],
+)
+def test_bad_arguments(options, error, words):
+    with pytest.raises(error, match=words):
+        MazeEnv(**{"size": 9, **options} if "pool" not in options else options)
+
+
+def test_a_pool_excludes_what_would_contradict_it():
+    pool = MazePool.generate(3, 9)
+    assert MazeEnv(pool, size=9).num_prompts == gym.make("SeraMaze/Prim-9x9-v0", pool=pool).unwrapped.num_prompts == 3
+    with pytest.raises(ValueError, match=r"size=\(17, 17\) does not go with a pool of 9x9"):
+        gym.make("SeraMaze/Prim-17x17-v0", pool=pool)
+    with pytest.raises(ValueError, match="num_mazes=5 does not go with a pool, which has 3"):
+        MazeEnv(pool, num_mazes=5)
+
+
+def test_ansi_shows_the_agent():
+    env = room_env(render_mode="ansi")
+    env.reset()
+    assert env.render() == "#######\n#A    #\n# ### #\n#    G#\n#######"
+    env.step(RIGHT)
+    assert env.render() == "#######\n#SA   #\n# ### #\n#    G#\n#######"
+
+
+@pytest.mark.parametrize(("size", "shape"), [((3, 7), (9, 21, 3)), ((9, 5), (27, 15, 3))])
+def test_rgb_array_needs_no_display(size, shape, monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
+    env = MazeEnv(size=size, num_mazes=1, render_mode="rgb_array", cell_size=3)
+    env.reset()
+    picture = env.render()
+    assert picture.shape == shape
+    assert picture.dtype == np.uint8
+    agent = picture[3:6, 3:6].copy()
+    action = int(np.flatnonzero(env.action_masks())[0])
+    env.step(action)
+    assert (env.render()[3:6, 3:6] != agent).any()
+    env.close()
+    env.close()
+
+
+def test_render_without_a_mode_warns():
+    env = room_env()
+    env.reset()
+    with pytest.warns(UserWarning, match="render_mode"):
+        assert env.render() is None
+
+
+def test_human_mode_shows_every_step(monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setitem(MazeEnv.metadata, "render_fps", 1000)
+    env = room_env(render_mode="human")
+    env.reset()
+    env.step(RIGHT)
+    assert env.render() is None
+    env.close()
+    env.close()
+    env.reset()
+    env.close()
+
+
+def test_public_names():
+    for name in sera_maze.envs.__all__:
+        assert getattr(sera_maze.envs, name) is not None
+    assert dir(sera_maze.envs) == sorted(sera_maze.envs.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = sera_maze.envs.Nothing
