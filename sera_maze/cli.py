@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,9 @@ from rich.console import Console
 from sera_maze import __version__
 from sera_maze.envs.pool import MazePool
 
-# A drawing fills a PNG up to about this side; larger pools show their first mazes.
+# A sheet shows the first mazes of larger pools.
 _MAX_DRAWN = 100
+_MAX_PROVENANCE = 400  # characters
 _USER_ERRORS = (ValueError, TypeError, OSError)
 
 
@@ -100,12 +102,12 @@ def summary(pool: MazePool) -> list[str]:
     ways = sum(np.roll(is_open, shift, axis).astype(int) for axis in (1, 2) for shift in (1, -1))
     dead_ends = (is_open & (ways == 1)).sum(axis=(1, 2))
     height, width = pool.size
-    source = {key: value for key, value in pool.provenance.items() if value is not None}
+    source = json.dumps({key: value for key, value in pool.provenance.items() if value is not None})
     return [
         f"{len(pool)} different mazes of {height}x{width} squares ({height // 2}x{width // 2} cells)",
         f"shortest path: {lengths.min()} to {lengths.max()} moves, median {np.median(lengths):g}",
         f"dead ends a maze: {dead_ends.mean():.1f}; open squares: {is_open.sum(axis=(1, 2)).mean():.1f}",
-        f"made by: {json.dumps(source)}",
+        f"provenance: {textwrap.shorten(source, _MAX_PROVENANCE, placeholder=' ...')}",
     ]
 
 
@@ -155,9 +157,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     try:
         command.run(console)
-    except BrokenPipeError:  # the reader, such as head, has seen enough
-        sys.stderr.close()
-        return 0
     except _USER_ERRORS as error:
         Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(f"sera-maze: error: {error}")
         return 2

@@ -48,7 +48,7 @@ def test_lines_break_at_spaces_first_and_where_the_text_says_so():
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_colour_bar_fits_its_width_whole(width):
-    low, high = -1.234e-10, 5.678e-10
+    low, high = -1.234e-100, 5.678e-100
     wide = colour_bar(low, high, "success probability", 1000)
     legend = colour_bar(low, high, "success probability", width)
     assert legend.get_width() <= width
@@ -57,6 +57,12 @@ def test_colour_bar_fits_its_width_whole(width):
     bar = (~is_grey(array)).sum(axis=1)
     assert bar.max() >= 4 * font_size(width)
     assert np.count_nonzero(bar >= 4 * font_size(width)) == font_size(width)
+
+
+def test_numbers_without_room_beside_one_another_stand_one_under_another():
+    line = text_lines("0", 14, 96).get_height()
+    short, long = colour_bar(0, 1, "", 96), colour_bar(-1.234e-100, 5.678e-100, "", 96)
+    assert long.get_height() == short.get_height() + line
 
 
 @pytest.mark.parametrize("width", WIDTHS)

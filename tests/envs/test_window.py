@@ -184,6 +184,22 @@ def test_window_whose_place_was_taken_is_given_up_and_not_destroyed(monkeypatch)
     assert (tuple(taken.size), taken.title) == ((40, 30), "a window that something else opened in the same place")
 
 
+def test_window_that_pygame_does_not_know_any_more_is_given_up(monkeypatch):
+    class Gone:
+        @property
+        def id(self):
+            raise pygame.error("Invalid window")
+
+    lost = []
+    monkeypatch.setattr(window_module, "_lost", lost)
+    window = MazeWindow("maze")
+    window.show(blank(40, 30))
+    gone = window._window = Gone()
+    window.show(blank(50, 20, BLUE))
+    assert content(window) == ((50, 20), BLUE)
+    assert lost[0][1] is gone
+
+
 def test_window_closes_after_something_else_shut_pygame_down():
     window = MazeWindow("maze")
     window.show(blank(40, 30))

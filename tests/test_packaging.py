@@ -1,0 +1,152 @@
+"""The package as it is installed: light imports, registered ids, no global `envs`, and use from the repository."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ("sera_maze", "envs", "assets", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+
+
+def python(*arguments, cwd, site=None):
+    """Run a fresh interpreter in a folder; ``site`` comes first on its path, as an installed package's folder."""
+    variables = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    if site is not None:
+        variables["PYTHONPATH"] = str(site)
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, cwd=cwd, env=variables
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """A copy of the sources, with one small test."""
+    folder = tmp_path_factory.mktemp("repository")
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    for name in SOURCES:
+        source = ROOT / name
+        shutil.copytree(source, folder / name, ignore=ignored) if source.is_dir() else shutil.copy(source, folder)
+    (folder / "tests").mkdir()
+    shutil.copy(ROOT / "tests" / "envs" / "test_errors.py", folder / "tests")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(repository, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    copy = tmp_path_factory.mktemp("build") / "copy"
+    shutil.copytree(repository, copy)
+    python("-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder, ".", cwd=copy)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def site(wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    python("-m", "pip", "install", "-q", "--no-deps", "--target", folder, wheel, cwd=folder)
+    return folder
+
+
+def test_wheel_holds_the_package_and_nothing_global(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names} == {
+        "sera_maze",
+        f"sera_maze-{metadata.version('sera-maze')}.dist-info",
+    }
+    for name in ("envs/maze.py", "envs/py.typed", "py.typed", "cli.py", "assets/held_out_17x17_prim.npz"):
+        assert f"sera_maze/{name}" in names
+
+
+WHERE = "import sera_maze.envs.pool as p; print(p.__file__); print(len(p.MazePool.papers('held_out')))"
+
+
+def test_installed_package_works_away_from_the_repository(site, tmp_path):
+    file, count = python("-c", WHERE, cwd=tmp_path, site=site).split("\n")
+    assert Path(file) == site / "sera_maze" / "envs" / "pool.py"
+    assert count == "256"
+    code = "import importlib.util, sera_maze.envs; print(importlib.util.find_spec('envs'))"
+    assert python("-c", code, cwd=tmp_path, site=site) == "None"
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_python_started_in_the_repository_uses_its_sources(installed, repository, site):
+    file, count = python("-c", WHERE, cwd=repository, site=site if installed else None).split("\n")
+    assert Path(file) == repository / "envs" / "pool.py"
+    assert count == "256"
+
+
+@pytest.mark.parametrize("command", [["-m", "pytest"], ["-c", "import sys, pytest; sys.exit(pytest.console_main())"]])
+def test_pytest_runs_in_the_repository_after_a_plain_install(command, repository, site):
+    assert " passed" in python(*command, "-q", "-p", "no:cacheprovider", "tests", cwd=repository, site=site)
+
+
+@pytest.mark.parametrize("module", ["sera_maze", "sera_maze.envs", "gymnasium"])
+def test_imports_are_light(module, tmp_path):
+    heavy = "{'torch', 'stable_baselines3', 'numba', 'pygame'}"
+    assert python("-c", f"import sys, {module}; print({heavy} & set(sys.modules))", cwd=tmp_path) == "set()"
+
+
+def test_environments_need_neither_torch_nor_stable_baselines3(tmp_path):
+    code = """
+import sys
+sys.modules["torch"] = sys.modules["stable_baselines3"] = None  # an import of them is an error now
+from sera_maze.envs import *
+from sera_maze.envs import pictures, rendering, tokens, window
+import gymnasium
+env = gymnasium.make("SeraMaze/Prim-9x9-v0", render_mode="rgb_array")
+env.reset(seed=0)
+env.step(0)
+print(env.render().shape)
+"""
+    assert python("-W", "error", "-c", code, cwd=tmp_path) == "(504, 504, 3)"
+
+
+def test_ground_floor_imports_only_what_it_may():
+    allowed = ("numpy", "numba", "gymnasium", "pygame", "sera_maze.envs", "sera_maze.assets", "PIL")
+    for file in (ROOT / "envs").glob("*.py"):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            words = line.split()
+            if words[:1] in (["import"], ["from"]):
+                module = words[1].rstrip(",")
+                top = module.split(".")[0]
+                assert top in sys.stdlib_module_names or top == "__future__" or module.startswith(allowed), (file, line)
+
+
+@pytest.mark.parametrize("module", ["sera_maze", "sera_maze.envs"])
+def test_importing_registers_the_ids(module, tmp_path):
+    code = f"import gymnasium, {module}; print(gymnasium.make('SeraMaze/Wilson-9x9-v0').reset(seed=0)[0].shape)"
+    assert python("-c", code, cwd=tmp_path) == "(3, 9, 9)"
+
+
+def test_ids_that_name_the_module_need_no_import(tmp_path):
+    code = "import gymnasium; print(gymnasium.make('sera_maze:SeraMaze/Dfs-9x9-v0').reset(seed=0)[0].shape)"
+    assert python("-c", code, cwd=tmp_path) == "(3, 9, 9)"
+
+
+def test_entry_points():
+    (plugin,) = [e for e in metadata.entry_points(group="gymnasium.envs") if e.value.startswith("sera_maze")]
+    before = {name: spec for name, spec in gym.registry.items() if name.startswith("SeraMaze/")}
+    assert len(before) == 21
+    plugin.load()()  # a second registration changes nothing
+    assert {name: spec for name, spec in gym.registry.items() if name.startswith("SeraMaze/")} == before
+    (command,) = [e for e in metadata.entry_points(group="console_scripts") if e.name == "sera-maze"]
+    assert command.value == "sera_maze.cli:main"
+
+
+def test_public_names():
+    import sera_maze
+
+    for name in sera_maze.__all__:
+        assert getattr(sera_maze, name) is not None
+    assert sera_maze.__version__ == metadata.version("sera-maze")
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = sera_maze.Nothing
