@@ -61,7 +61,7 @@ def test_colour_bar_fits_its_width_whole(width):
 
 def test_numbers_without_room_beside_one_another_stand_one_under_another():
     line = text_lines("0", 14, 96).get_height()
-    short, long = colour_bar(0, 1, "", 96), colour_bar(-1.234e-100, 5.678e-100, "", 96)
+    short, long = colour_bar(0.25, 1, "", 96), colour_bar(-1.234e-100, 5.678e-100, "", 96)
     assert long.get_height() == short.get_height() + line
 
 

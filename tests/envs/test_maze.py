@@ -1,26 +1,18 @@
-"""`MazeEnv`: the rules, the observations, and what Gymnasium and Stable-Baselines3 ask of an environment."""
-
-import warnings
+"""`MazeEnv`: the rules, the prompts and the errors."""
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
-from gymnasium.utils.env_checker import check_env
-from sb3_contrib import MaskablePPO
-from stable_baselines3 import A2C
-from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
-from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 import sera_maze.envs
 from sera_maze.envs.layout import MazeLayout
 from sera_maze.envs.maze import MazeEnv
 from sera_maze.envs.pool import MazePool
-from sera_maze.envs.tokens import TOKENS, encode_prompt, verify
+from sera_maze.envs.tokens import verify
 
 UP, DOWN, LEFT, RIGHT = range(4)
 OBSERVATIONS = ("grid", "local", "tokens", "dict")
-IDS = [name for name in gym.registry if name.startswith("SeraMaze/")]
 ROOM = """
 #######
 #S    #
@@ -37,31 +29,6 @@ def room_env(**options):
 def walk(env, actions):
     results = [env.step(action) for action in actions]
     return results[-1]
-
-
-def test_all_ids_are_registered():
-    families = ("Prim", "Dfs", "Kruskal", "Wilson", "Division", "Rooms", "Braid")
-    assert sorted(IDS) == sorted(f"SeraMaze/{f}-{n}x{n}-v0" for f in families for n in (9, 17, 33))
-
-
-@pytest.mark.parametrize("observation", OBSERVATIONS)
-@pytest.mark.parametrize("name", IDS)
-def test_checkers_find_nothing(name, observation, monkeypatch):
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # Gymnasium's checker tries every render mode
-    env = gym.make(name, num_mazes=3, observation=observation, render_mode="rgb_array", cell_size=2)
-    check_env(env.unwrapped)
-    with warnings.catch_warnings():
-        # Grids are smaller than NatureCNN's 36x36; the small-grid extractor is the remedy that the warning asks for.
-        warnings.filterwarnings("ignore", "The minimal resolution for an image is 36x36")
-        check_env_for_sb3(env, skip_render_check=False)
-    env.close()
-
-
-def test_the_spaces_of_the_docstring():
-    assert MazeEnv(size=17).observation_space == gym.spaces.Box(0, 255, (3, 17, 17), np.uint8)
-    assert MazeEnv(size=9, observation="local", radius=2).observation_space.shape == (2, 5, 5)
-    assert MazeEnv(size=17, observation="tokens").observation_space == gym.spaces.Box(0, 31, (310 + 180,), np.uint8)
-    assert MazeEnv(size=(5, 9), num_mazes=3, observation="dict").observation_space["position"].nvec.tolist() == [5, 9]
 
 
 @pytest.mark.parametrize(("size", "horizon"), [(17, 180), (9, 50), (33, 678), ((3, 7), 13)])
@@ -127,55 +94,6 @@ def walk_once(env, action):
     return env.step(action)
 
 
-def test_grid_observation():
-    env = room_env()
-    observation, _ = env.reset()
-    layout = MazeLayout.from_text(ROOM)
-    np.testing.assert_array_equal(observation[0], layout.walls * 255)
-    assert np.argwhere(observation[1]).tolist() == [[1, 1]]
-    assert np.argwhere(observation[2]).tolist() == [[3, 5]]
-    assert set(observation.ravel()) == {0, 255}
-    moved = env.step(DOWN)[0]
-    assert np.argwhere(moved[1]).tolist() == [[2, 1]]
-    assert np.argwhere(observation[1]).tolist() == [[1, 1]]  # the earlier one is not written over
-
-
-def test_local_observation():
-    env = room_env(observation="local", radius=1)
-    observation, _ = env.reset()
-    assert (observation[0] // 255).tolist() == [[1, 1, 1], [1, 0, 0], [1, 0, 1]]
-    assert not observation[1].any()
-    observation = walk(env, [DOWN, DOWN, RIGHT, RIGHT, RIGHT])[0]
-    assert (observation[0] // 255).tolist() == [[1, 1, 0], [0, 0, 0], [1, 1, 1]]
-    assert (observation[1] // 255).tolist() == [[0, 0, 0], [0, 0, 1], [0, 0, 0]]
-    wide = room_env(observation="local", radius=9).reset()[0]
-    assert wide.shape == (2, 19, 19)
-    assert np.argwhere(wide[1]).tolist() == [[9 + 2, 9 + 4]]
-    assert (wide[0, :8] == 255).all()
-
-
-def test_token_observation():
-    env = room_env(observation="tokens", max_steps=4)
-    layout = MazeLayout.from_text(ROOM)
-    observation, _ = env.reset()
-    prompt = encode_prompt(layout).tolist()
-    assert observation.tolist() == [*prompt, 0, 0, 0, 0]
-    observation = walk(env, [RIGHT, RIGHT])[0]
-    assert [TOKENS[i] for i in observation[len(prompt) :]] == ["RIGHT", "RIGHT", "<pad>", "<pad>"]
-    observation = walk(env, [LEFT, LEFT])[0]
-    assert [TOKENS[i] for i in observation[len(prompt) :]] == ["RIGHT", "RIGHT", "LEFT", "LEFT"]
-
-
-def test_dict_observation():
-    env = room_env(observation="dict")
-    observation, _ = env.reset()
-    assert observation["position"].tolist() == [1, 1]
-    observation = env.step(RIGHT)[0]
-    assert observation["position"].tolist() == [1, 2]
-    np.testing.assert_array_equal(observation["layout"][0], MazeLayout.from_text(ROOM).walls * 255)
-    assert np.argwhere(observation["layout"][1]).tolist() == [[3, 5]]
-
-
 def test_success_is_what_the_papers_verifier_says():
     env = MazeEnv(size=5, num_mazes=4, max_steps=12)
     rng = np.random.default_rng(0)
@@ -224,20 +142,6 @@ def test_action_masks():
     assert env.action_masks().tolist() == [False, True, False, True]  # a corner with two exits
     env.step(RIGHT)
     assert env.action_masks().tolist() == [False, False, True, True]
-
-
-def test_maskable_ppo_never_hits_a_wall():
-    env = DummyVecEnv([lambda: MazeEnv(size=5, num_mazes=4, observation="tokens", max_steps=8)])
-    model = MaskablePPO("MlpPolicy", env, n_steps=64, batch_size=64, n_epochs=1, seed=0)
-    model.learn(64)
-    observation, lengths, steps = env.reset(), [], 0
-    while len(lengths) < 20:
-        action, _ = model.predict(observation, action_masks=np.stack(env.env_method("action_masks")))
-        observation, rewards, dones, infos = env.step(action)
-        steps += 1
-        if dones[0]:
-            lengths.append(infos[0]["steps"] if rewards[0] == 0 else 8)
-    assert set(lengths) == {8}  # an episode fails by the time limit alone
 
 
 def test_prompts_by_option():
@@ -328,35 +232,6 @@ def test_unseeded_environments_differ():
     assert order(MazeEnv(size=9)) != order(MazeEnv(size=9))
 
 
-@pytest.mark.parametrize("kind", [DummyVecEnv, SubprocVecEnv])
-def test_assignments_through_sb3s_auto_reset(kind):
-    """Every assigned episode is played, in order, by the env that it was assigned to.
-
-    The id names the module to import, since the worker processes have imported nothing.
-    """
-    envs = kind([lambda: gym.make("sera_maze:SeraMaze/Prim-9x9-v0", num_mazes=10) for _ in range(2)])
-    assigned = [[1, 2, 3], [7, 7, 8]]
-    for n, prompts in enumerate(assigned):
-        envs.env_method("assign", prompts, indices=n)
-    envs.reset()
-    seen = [[], []]
-    for _ in range(40):
-        _, rewards, dones, infos = envs.step(np.array([UP, UP]))
-        for n in np.flatnonzero(dones):
-            seen[n].append(infos[n]["prompt"])
-            assert infos[n]["is_success"] is False
-            assert rewards[n] == 0
-    envs.close()
-    assert [prompts[:3] for prompts in seen] == assigned
-
-
-def test_a2c_learns_nothing_from_truncation():
-    """Time limits give exactly 0: nothing in the env asks for bootstrapping beyond Gymnasium's own flag."""
-    model = A2C("MlpPolicy", MazeEnv(size=5, num_mazes=4, max_steps=3, on_wall="stay"), seed=0)
-    model.learn(60)
-    assert model.num_timesteps == 60
-
-
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
@@ -389,51 +264,6 @@ def test_a_pool_excludes_what_would_contradict_it():
         gym.make("SeraMaze/Prim-17x17-v0", pool=pool)
     with pytest.raises(ValueError, match="num_mazes=5 does not go with a pool, which has 3"):
         MazeEnv(pool, num_mazes=5)
-
-
-def test_ansi_shows_the_agent():
-    env = room_env(render_mode="ansi")
-    env.reset()
-    assert env.render() == "#######\n#A    #\n# ### #\n#    G#\n#######"
-    env.step(RIGHT)
-    assert env.render() == "#######\n#SA   #\n# ### #\n#    G#\n#######"
-
-
-@pytest.mark.parametrize(("size", "shape"), [((3, 7), (9, 21, 3)), ((9, 5), (27, 15, 3))])
-def test_rgb_array_needs_no_display(size, shape, monkeypatch):
-    monkeypatch.delenv("DISPLAY", raising=False)
-    monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
-    env = MazeEnv(size=size, num_mazes=1, render_mode="rgb_array", cell_size=3)
-    env.reset()
-    picture = env.render()
-    assert picture.shape == shape
-    assert picture.dtype == np.uint8
-    agent = picture[3:6, 3:6].copy()
-    action = int(np.flatnonzero(env.action_masks())[0])
-    env.step(action)
-    assert (env.render()[3:6, 3:6] != agent).any()
-    env.close()
-    env.close()
-
-
-def test_render_without_a_mode_warns():
-    env = room_env()
-    env.reset()
-    with pytest.warns(UserWarning, match="render_mode"):
-        assert env.render() is None
-
-
-def test_human_mode_shows_every_step(monkeypatch):
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    monkeypatch.setitem(MazeEnv.metadata, "render_fps", 1000)
-    env = room_env(render_mode="human")
-    env.reset()
-    env.step(RIGHT)
-    assert env.render() is None
-    env.close()
-    env.close()
-    env.reset()
-    env.close()
 
 
 def test_public_names():
