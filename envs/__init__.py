@@ -33,7 +33,7 @@ __all__ = [
     "register_envs",
 ]  # fmt: skip
 
-# Names in the ids and what they generate. A braided maze has no dead ends, so several solutions.
+# Names in the ids and what they generate. A braided maze has no dead ends, so usually several solutions.
 _FAMILIES: dict[str, dict[str, Any]] = {
     "Prim": {"algorithm": "prim"},
     "Dfs": {"algorithm": "dfs"},

@@ -6,7 +6,6 @@ Everything is drawn onto plain pygame Surfaces in memory: no display is needed a
 from __future__ import annotations
 
 import math
-import operator
 import os
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -14,6 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sera_maze.envs.cell_sizes import DEFAULT_SIDE, choose_cell_size
 from sera_maze.envs.layout import MazeLayout
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # pygame greets on stdout when it is imported first
@@ -45,10 +45,8 @@ class Palette(NamedTuple):
 
 PALETTE = Palette()
 
-DEFAULT_SIDE = 512  # pixels, about the longer side of a maze drawn without a cell_size
-_MIN_DEFAULT_CELL_SIZE = 4
-_MAX_PIXELS = 100_000_000  # 400 MB a picture
-_MIN_MARKER_SIZE = 8  # pixels a square: below, rings and stars cannot be told apart, and squares are drawn instead
+MIN_MARKER_SIZE = 7  # pixels a square: below, rings, stars and crosses are blots; squares or nothing are drawn instead
+_MIN_FRAME_SIZE = 3  # pixels a square: below, a frame would have no inside
 OVERSAMPLING = 4  # markers and text are drawn larger by this factor and then made smaller, for smooth edges
 
 
@@ -71,22 +69,9 @@ def as_cell_size(cell_size: int | None, layout: MazeLayout, side: int = DEFAULT_
 
     Raises:
         TypeError: if it is not an integer.
-        ValueError: if it is below 1, or so large that the picture would not fit in memory.
+        ValueError: if it is below 1, or the picture would not fit in memory.
     """
-    height, width = layout.size
-    if cell_size is None:
-        pixels = max(_MIN_DEFAULT_CELL_SIZE, side // max(height, width))
-    elif isinstance(cell_size, bool | np.bool_) or not hasattr(cell_size, "__index__"):
-        raise TypeError(f"cell_size={cell_size!r} is not an integer; it counts pixels a square, from 1 up")
-    else:
-        pixels = operator.index(cell_size)
-    largest = math.isqrt(_MAX_PIXELS // (height * width))
-    if not 1 <= pixels <= largest:
-        raise ValueError(
-            f"cell_size={pixels} cannot be drawn; allowed for a maze of {height}x{width} squares are 1 to {largest} "
-            f"pixels a square, or None for a picture of about {DEFAULT_SIDE} pixels"
-        )
-    return pixels
+    return choose_cell_size(cell_size, layout.size, side)
 
 
 def check_text(name: str, text: object) -> str:
@@ -129,22 +114,29 @@ def draw_marker(board: pygame.Surface, kind: Marker, cell: Sequence[int], cell_s
     board.blit(marker(kind, cell_size), (column * cell_size, row * cell_size))
 
 
-def marker(kind: Marker, size: int) -> pygame.Surface:
+def marker(kind: Marker, size: int, cell_size: int | None = None) -> pygame.Surface:
     """One marker on a transparent square of ``size`` pixels: start a ring, goal a star, agent a disc, failure a cross.
 
-    The agent fits into the ring and leaves the points of the star free. Under 8 pixels the ring is a square frame and
+    The agent fits into the ring and leaves the points of the star free. Under 7 pixels the ring is a square frame and
     the star and the disc are squares; under 3 pixels each fills its square.
+
+    Args:
+        kind: which one.
+        size: pixels.
+        cell_size: draws the shapes of a marker of so many pixels; None: of ``size``.
     """
-    if size < _MIN_MARKER_SIZE:
-        return _small_marker(kind, size)
+    shape = size if cell_size is None else cell_size
+    if shape < MIN_MARKER_SIZE:
+        return _small_marker(kind, size, is_full=shape < _MIN_FRAME_SIZE)
     side = size * OVERSAMPLING
     canvas = pygame.Surface((side, side), pygame.SRCALPHA, 32)
     # Transparent pixels carry the rim's colour too, or smoothing would darken the edges.
     canvas.fill((*PALETTE.rim, 0))
     centre, rim = (side / 2, side / 2), max(OVERSAMPLING / 2, 0.035 * side)
     if kind == "start":
-        pygame.draw.circle(canvas, PALETTE.rim, centre, 0.40 * side + rim, round(0.11 * side + 2 * rim))
-        pygame.draw.circle(canvas, PALETTE.start, centre, 0.40 * side, round(0.11 * side))
+        width = max(0.11 * side, 1.5 * OVERSAMPLING)  # thinner rings fade
+        pygame.draw.circle(canvas, PALETTE.rim, centre, 0.40 * side + rim, round(width + 2 * rim))
+        pygame.draw.circle(canvas, PALETTE.start, centre, 0.40 * side, round(width))
     elif kind == "goal":
         pygame.draw.polygon(canvas, PALETTE.rim, _star(side, 0.46 * side + 1.6 * rim))
         pygame.draw.polygon(canvas, PALETTE.goal, _star(side, 0.46 * side))
@@ -158,16 +150,16 @@ def marker(kind: Marker, size: int) -> pygame.Surface:
     return pygame.transform.smoothscale(canvas, (size, size))
 
 
-def _small_marker(kind: Marker, size: int) -> pygame.Surface:
+def _small_marker(kind: Marker, size: int, is_full: bool) -> pygame.Surface:
     canvas = pygame.Surface((size, size), pygame.SRCALPHA, 32)
     rect = pygame.Rect(0, 0, size, size)
     thickness = max(1, size // 5)
     if kind == "cross":
         pygame.draw.line(canvas, PALETTE.failure, (0, 0), (size - 1, size - 1))
         pygame.draw.line(canvas, PALETTE.failure, (size - 1, 0), (0, size - 1))
-    elif kind == "start" and size >= 3:
+    elif kind == "start" and not is_full:
         pygame.draw.rect(canvas, PALETTE.start, rect, thickness)
-    elif kind == "agent" and size >= 3:
+    elif kind == "agent" and not is_full:
         canvas.fill(PALETTE.agent, rect.inflate(-2 * thickness, -2 * thickness))
     else:
         canvas.fill({"start": PALETTE.start, "goal": PALETTE.goal, "agent": PALETTE.agent}[kind])

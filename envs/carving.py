@@ -16,9 +16,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sera_maze.envs.kernels import kernel_part
 from sera_maze.envs.random_bits import GOLDEN, U32, bounded, draw, mix
 
 FRAME = np.uint8(0x80)
@@ -74,7 +74,7 @@ def numbering(height: int, width: int) -> Numbering:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def carve_prim(squares, state, grid, marks, order):  # type: ignore[no-untyped-def]
     """Randomized Prim: a random frontier cell joins a random carved neighbour, until no frontier is left.
 
@@ -106,7 +106,7 @@ def carve_prim(squares, state, grid, marks, order):  # type: ignore[no-untyped-d
         squares[grid.square[cell] + grid.passage[direction]] = 0
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def carve_dfs(squares, state, grid, marks, order, first):  # type: ignore[no-untyped-def]
     """Depth-first search from cell ``first`` over all cells whose mark is 0; ``order`` is the path walked so far."""
     cell, size = first, 0
@@ -133,7 +133,7 @@ def carve_dfs(squares, state, grid, marks, order, first):  # type: ignore[no-unt
             return state
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def _root(parent, cell):  # type: ignore[no-untyped-def]
     while parent[cell] != cell:
         parent[cell] = parent[parent[cell]]
@@ -141,7 +141,7 @@ def _root(parent, cell):  # type: ignore[no-untyped-def]
     return cell
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def join_components(squares, state, grid, order, parent):  # type: ignore[no-untyped-def]
     """Kruskal: visit the walls between cells in random order and open those between two components.
 
@@ -165,7 +165,7 @@ def join_components(squares, state, grid, order, parent):  # type: ignore[no-unt
     return state
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def carve_kruskal(squares, state, grid, order, parent):  # type: ignore[no-untyped-def]
     """Kruskal from single cells."""
     for cell in grid.cells:
@@ -174,7 +174,7 @@ def carve_kruskal(squares, state, grid, order, parent):  # type: ignore[no-untyp
     return join_components(squares, state, grid, order, parent)
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def carve_wilson(squares, state, grid, marks, order):  # type: ignore[no-untyped-def]
     """Loop-erased random walks: every spanning tree has the same probability (Wilson, STOC 1996).
 
@@ -199,7 +199,7 @@ def carve_wilson(squares, state, grid, marks, order):  # type: ignore[no-untyped
     return state
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def carve_division(squares, state, grid, order):  # type: ignore[no-untyped-def]
     """Recursive division: a wall with one gap cuts a field in two, until every field is one cell wide.
 
@@ -238,7 +238,7 @@ def carve_division(squares, state, grid, order):  # type: ignore[no-untyped-def]
     return state
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def carve_rooms(squares, state, grid, marks, order, parent):  # type: ignore[no-untyped-def]
     """Rooms and corridors: random rectangles, depth-first corridors in between, one door between any two parts.
 
@@ -264,7 +264,7 @@ def carve_rooms(squares, state, grid, marks, order, parent):  # type: ignore[no-
     return join_components(squares, state, grid, order, parent)
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def _open_room(squares, grid, marks, top, left, high, wide):  # type: ignore[no-untyped-def]
     """Open a rectangle of ``high`` x ``wide`` cells unless one of them is taken."""
     columns = grid.shape[1]
@@ -280,7 +280,7 @@ def _open_room(squares, grid, marks, top, left, high, wide):  # type: ignore[no-
             squares[row * (2 * columns + 1) + column] = 0
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def _join_carved(squares, grid, parent):  # type: ignore[no-untyped-def]
     """Unite in ``parent`` all cells with an open square between them."""
     for cell in grid.cells:
@@ -289,7 +289,7 @@ def _join_carved(squares, grid, parent):  # type: ignore[no-untyped-def]
                 parent[_root(parent, cell + grid.step[direction])] = _root(parent, cell)
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def open_dead_ends(squares, state, grid, share):  # type: ignore[no-untyped-def]
     """Braid: open a random wall of each dead end, with probability ``share`` (0 to 1)."""
     for cell in grid.cells:
@@ -307,7 +307,7 @@ def open_dead_ends(squares, state, grid, share):  # type: ignore[no-untyped-def]
     return state
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def open_walls(squares, state, grid, order, count):  # type: ignore[no-untyped-def]
     """Open ``count`` random walls between neighbouring cells, or all of them if there are fewer."""
     closed = 0

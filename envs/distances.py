@@ -6,13 +6,14 @@ All distances count moves. Squares that cannot be reached, walls among them, hav
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from sera_maze.envs.kernels import kernel, kernel_part
 
 UNREACHABLE = -1
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def fill_distances(walls, source, distances, queue):  # type: ignore[no-untyped-def]
     """Write the distance of every square from ``source`` into ``distances``; return how many squares were reached.
 
@@ -39,7 +40,7 @@ def fill_distances(walls, source, distances, queue):  # type: ignore[no-untyped-
     return tail
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_many(walls, sources, distances):  # type: ignore[no-untyped-def]
     """Run `fill_distances` for M mazes: walls (M, H, W) uint8, sources (M,) int64, distances (M, H * W) int32."""
     queue = np.empty(walls.shape[1] * walls.shape[2], np.int32)
@@ -47,7 +48,7 @@ def _fill_many(walls, sources, distances):  # type: ignore[no-untyped-def]
         fill_distances(walls[m], sources[m], distances[m], queue)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_lengths(walls, sources, targets, lengths):  # type: ignore[no-untyped-def]
     """Write the distance from source to target of M mazes into ``lengths`` (M,) int32."""
     squares = walls.shape[1] * walls.shape[2]
@@ -93,7 +94,9 @@ def shortest_lengths(
 
 
 def _as_bytes(walls: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(walls, np.bool_).view(np.uint8)
+    squares = np.ascontiguousarray(walls, np.bool_).view(np.uint8)
+    squares.setflags(write=False)  # as the walls of pools and layouts are: a kernel wants one type
+    return squares
 
 
 def _flat(cells: NDArray[np.integer], width: int) -> NDArray[np.int64]:

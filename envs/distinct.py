@@ -9,26 +9,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sera_maze.envs.generate import LayoutArrays, MazeSpec, generate_from_spec
+from sera_maze.envs.generate import LayoutArrays, MazeSpec, generate_until_failure
 from sera_maze.envs.layout import digest_content
 
 # Generation gives up when this many mazes (and 50 for each asked for) in a row bring no new one: collecting all of
 # n equally likely mazes waits n on average for the last.
 _PATIENCE = 20_000
+# A batch takes at most so many bytes of walls, and at most so many mazes more than are missing.
+_MAX_BATCH_BYTES, _MAX_SPARE = 2**26, 1023
 
 
 def generate_distinct(spec: MazeSpec, count: int, seed: int, taken: AbstractSet[bytes]) -> LayoutArrays:
     """The first ``count`` different mazes of ``seed`` whose walls' `digest_content` is not in ``taken``.
 
+    An index at which no maze can be made (no cells at the wanted distance) is an error if it comes up before the mazes
+    are together: to pass over it would make them easier than those that were asked for.
+
     Raises:
-        ValueError: if fewer different mazes exist, or none turns up for a long time.
+        ValueError: if fewer different mazes exist, none turns up for a long time, or one cannot be made.
     """
     _check_enough_exist(spec, count)
+    most = max(1, _MAX_BATCH_BYTES // (spec.size[0] * spec.size[1]))
     seen: set[bytes] = set()
     kept: list[tuple[NDArray[Any], ...]] = []
-    index, last_new = 0, 0
+    index, last_new, spare = 0, 0, 0
     while len(seen) < count:
-        arrays = generate_from_spec(spec, max(1024, count - len(seen)), seed, first_index=index)
+        missing = count - len(seen)
+        batch = min(missing + spare, most)
+        if batch >= missing:  # what is missing after this batch is missing because mazes repeat
+            spare = min(2 * spare + 1, _MAX_SPARE)
+        arrays, failure = generate_until_failure(spec, batch, seed, first_index=index)
         allowed = [content not in taken for content in digest_content(arrays.walls)] if taken else None
         fresh = []
         for i, content in enumerate(digest_content(*arrays)):
@@ -38,6 +48,8 @@ def generate_distinct(spec: MazeSpec, count: int, seed: int, taken: AbstractSet[
                 last_new = index + i
         kept.append(tuple(array[fresh] for array in arrays))
         index += len(arrays.walls)
+        if len(seen) < count and failure:
+            raise ValueError(failure)
         if len(seen) < count and index - last_new > _PATIENCE + 50 * count:
             raise ValueError(
                 f"{count} different mazes were asked for, but only {len(seen)} turned up in {index} "

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sera_maze.envs.checks import is_zero_or_one, shown
 from sera_maze.envs.distances import distances_from
 from sera_maze.envs.errors import LayoutError
 from sera_maze.envs.layout_text import MIN_SIDE, Cell, check_rectangle, parse_rows, parse_text
@@ -211,17 +212,20 @@ class MazeLayout:
 
         Raises:
             LayoutError: for text that is not such JSON, or a maze that breaks the rules.
+            TypeError: if ``text`` is neither str nor bytes.
         """
         allowed = f'{{"format": "{_JSON_FORMAT}", "version": {_JSON_VERSION}, "rows": ["#####", "#S G#", "#####"]}}'
+        if not isinstance(text, (str, bytes, bytearray)):
+            raise TypeError(f"text must be a str or bytes, got {type(text).__name__}")
         try:
             data = json.loads(text)
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise LayoutError("not JSON", found=str(error), allowed=allowed) from None
         if not isinstance(data, dict) or (data.get("format"), data.get("version")) != (_JSON_FORMAT, _JSON_VERSION):
-            raise LayoutError("not a layout of this format", found=repr(data)[:80], allowed=allowed)
+            raise LayoutError("not a layout of this format", found=shown(data), allowed=allowed)
         rows = data.get("rows")
         if not isinstance(rows, list) or not rows or not all(isinstance(row, str) for row in rows):
-            raise LayoutError("'rows' is not a list of strings", found=repr(rows)[:80], allowed=allowed)
+            raise LayoutError("'rows' is not a list of strings", found=shown(rows), allowed=allowed)
         return cls(*parse_rows(rows))
 
     def to_tokens(self) -> NDArray[np.int64]:
@@ -248,7 +252,7 @@ def digest_content(walls: NDArray[np.bool_], start: ArrayLike | None = None, goa
     """
     count, height, width = walls.shape
     parts = [np.broadcast_to(np.array([height, width], "<u4").view(np.uint8), (count, 8))]
-    parts.append(np.packbits(walls.reshape(count, -1), axis=1, bitorder="big"))
+    parts.append(np.packbits(walls.reshape(count, height * width), axis=1, bitorder="big"))
     if start is not None:
         parts.append(np.concatenate([start, goal], axis=1).astype("<u4").view(np.uint8))
     content = np.concatenate(parts, axis=1)
@@ -289,7 +293,7 @@ def _as_grid(walls: ArrayLike) -> NDArray[np.bool_]:
             allowed=f"at least {MIN_SIDE}x{MIN_SIDE + 1}",
         )  # fmt: skip
     if grid.dtype != bool:
-        bad = np.argwhere(~np.isin(grid, (0, 1)))
+        bad = np.argwhere(~is_zero_or_one(grid))
         if len(bad):
             row, column = (int(i) for i in bad[0])
             raise LayoutError(

@@ -26,7 +26,7 @@ def parse_text(text: str) -> list[str]:
     """
     if not isinstance(text, str):
         raise TypeError(f"text must be a str, got {type(text).__name__}; for an array use MazeLayout(walls, ...)")
-    lines = text.replace("\r\n", "\n").split("\n")
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     lines = _without_margins(lines)
     dedented = textwrap.dedent("\n".join(lines)).split("\n") if lines else []
     # An indentation is taken off only if walls stand behind it: else it may be an open border, to be reported.
@@ -55,11 +55,16 @@ def parse_rows(rows: Sequence[str]) -> tuple[NDArray[np.bool_], Cell, Cell]:
     """
     if not rows:
         raise LayoutError("the text is empty", found="no rows", allowed=f"at least {MIN_SIDE} rows")
+    # Before the lengths of rows: what is no drawing at all has rows of all lengths.
+    for r, row in enumerate(rows):
+        for c, symbol in enumerate(row):
+            _check_symbol(symbol, r, c)
     check_rectangle(rows)
     found: dict[str, Cell] = {}
     for r, row in enumerate(rows):
         for c, symbol in enumerate(row):
-            _note_symbol(symbol, r, c, found)
+            if symbol in "SG":
+                _note_end(symbol, r, c, found)
     for symbol, name in (("S", "start"), ("G", "goal")):
         if symbol not in found:
             raise LayoutError(
@@ -68,16 +73,18 @@ def parse_rows(rows: Sequence[str]) -> tuple[NDArray[np.bool_], Cell, Cell]:
     return np.array([[symbol in _WALL_SYMBOLS for symbol in row] for row in rows]), found["S"], found["G"]
 
 
-def _note_symbol(symbol: str, row: int, column: int, found: dict[str, Cell]) -> None:
-    if symbol in "SG":
-        if symbol in found:
-            allowed = f"one, and one stands at row {found[symbol][0]}, column {found[symbol][1]}"
-            raise LayoutError(f"a second {symbol!r}", row=row, column=column, found=repr(symbol), allowed=allowed)
-        found[symbol] = (row, column)
-    elif symbol not in _WALL_SYMBOLS and symbol not in _OPEN_SYMBOLS:
+def _check_symbol(symbol: str, row: int, column: int) -> None:
+    if symbol not in _WALL_SYMBOLS and symbol not in _OPEN_SYMBOLS and symbol not in "SG":
         hint = f"; did you mean {symbol.upper()!r}?" if symbol in "sg" else ""
         shown = f"{symbol!r} (U+{ord(symbol):04X})"
         raise LayoutError("unknown symbol", row=row, column=column, found=shown, allowed=_SYMBOLS + hint)
+
+
+def _note_end(symbol: str, row: int, column: int, found: dict[str, Cell]) -> None:
+    if symbol in found:
+        allowed = f"one, and one stands at row {found[symbol][0]}, column {found[symbol][1]}"
+        raise LayoutError(f"a second {symbol!r}", row=row, column=column, found=repr(symbol), allowed=allowed)
+    found[symbol] = (row, column)
 
 
 def _is_double_width(rows: Sequence[str]) -> bool:

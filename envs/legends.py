@@ -99,17 +99,20 @@ def frame(board: pygame.Surface, title: str, legend: Callable[[int], pygame.Surf
     return stack([*above, board, *below])
 
 
-def marker_legend(kinds: Sequence[Marker], width: int) -> pygame.Surface:
-    """Legend of the markers, at most ``width`` pixels wide."""
-    return _legend([(marker(kind, font_size(width) + 4), kind) for kind in kinds], width)
+def marker_legend(kinds: Sequence[Marker], width: int, *, cell_size: int | None = None) -> pygame.Surface:
+    """Legend of the markers, shaped as in squares of ``cell_size`` pixels, at most ``width`` pixels wide."""
+    return _legend([(marker(kind, font_size(width) + 4, cell_size), kind) for kind in kinds], width)
 
 
-def path_legend(num_successes: int, num_failures: int, width: int) -> pygame.Surface:
-    """Legend of the two kinds of paths with their numbers, at most ``width`` pixels wide."""
+def path_legend(
+    num_successes: int, num_failures: int, width: int, *, has_dashes: bool = True, has_crosses: bool = True
+) -> pygame.Surface:
+    """Legend of the two kinds of paths with their numbers, as they are drawn, at most ``width`` pixels wide."""
     size = font_size(width)
     success = _swatch(PALETTE.success, min(3 * size, width // 4), size, gap=0)
-    failure = _swatch(PALETTE.failure, min(3 * size, width // 4), size, gap=max(2, size // 6))
-    failure.blit(marker("cross", size), (failure.get_width() - size, 0))
+    failure = _swatch(PALETTE.failure, min(3 * size, width // 4), size, gap=max(2, size // 6) if has_dashes else 0)
+    if has_crosses:
+        failure.blit(marker("cross", size), (failure.get_width() - size, 0))
     return _legend(
         [
             (success, f"{num_successes} {'success' if num_successes == 1 else 'successes'}"),

@@ -12,13 +12,15 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
+from sera_maze.envs.cell_sizes import choose_cell_size
+from sera_maze.envs.checks import as_integer, as_options, check_int
 from sera_maze.envs.layout import ACTION_NAMES, MazeLayout
 from sera_maze.envs.layout_text import Cell
 from sera_maze.envs.observations import ENCODERS, Encoder, observation_space
 from sera_maze.envs.pool import MazePool
 from sera_maze.envs.prompt_queue import PromptAssignments, check_prompt
 from sera_maze.envs.random_bits import nth_prompt, prompt_key
-from sera_maze.envs.rules import RENDER_MODES, MazeRules, choose_pool
+from sera_maze.envs.rules import MAX_RESET_SEED, RENDER_MODES, MazeRules, choose_pool
 
 NO_PROMPT = -1
 _OPTIONS = ("prompt", "layout")
@@ -41,8 +43,12 @@ class MazeEnv(gym.Env[Any, Any]):
       stands in the middle; what lies outside the maze counts as wall.
     - `observation="tokens"`: `Box(0, 31, (L,), uint8)`, the ids of the papers' prompt, then of the moves so far, then
       padding; L = H (W + 1) + 4 + max_steps.
-    - `observation="dict"`: `layout`, `Box(0, 255, (2, H, W), uint8)`, planes of walls and goal; `position`,
-      `MultiDiscrete([H, W])`, (row, column) of the agent.
+    - `observation="dict"`: `layout`, `Box(0, 1, (2, H, W), uint8)`, planes of walls and goal, 1 where it is;
+      `position`, `MultiDiscrete([H, W])`, (row, column) of the agent.
+
+    For Stable-Baselines3: "MlpPolicy" takes grid, local and tokens, "MultiInputPolicy" dict, all of any size. The
+    network behind the stock "CnnPolicy" refuses grids under 36x36; give it another, as in
+    `policy_kwargs={"features_extractor_class": sera_maze.policies.SmallGridCNN}`.
 
     ## Rewards
     1 for the move that reaches the goal, 0 for every other. The time limit adds nothing and must not be bootstrapped.
@@ -65,19 +71,21 @@ class MazeEnv(gym.Env[Any, Any]):
 
     ## Arguments
     Args:
-        pool: the mazes; None generates `num_mazes` different ones from the arguments that follow.
+        pool: the mazes; None generates `num_mazes` different ones from the arguments up to `distance`. With a pool,
+            those from `algorithm` on are checked, but not used.
         size: (height, width) or one int, in grid squares, walls included; None: that of the pool, or 17x17.
         num_mazes: number of generated mazes; None: 1024.
         algorithm: "prim", "dfs", "kruskal", "wilson", "division" or "rooms".
         pool_seed: seed of the generated mazes. The seed of `reset` only fixes in which order they come.
-        braid: share of the dead ends that are opened, 0 to 1.
+        braid: probability with which each dead end is opened, 0 to 1.
         openings: number of further walls removed from each maze.
         endpoints: "corners", "random", "farthest" or "distance".
         distance: moves from start to goal, for endpoints="distance".
         observation: "grid", "local", "tokens" or "dict".
         radius: squares seen in each direction by observation="local".
         on_wall: "fail" or "stay".
-        max_steps: the horizon; None: 180 for 17x17, as many for each grid square in other sizes.
+        max_steps: the horizon; None: 180 for 17x17, as many for each grid square in other sizes. Prefer it to
+            `gymnasium.make(..., max_episode_steps=n)`, whose wrapper cuts episodes off without `is_success`.
         render_mode: "human" (a window), "rgb_array" (an (H, W, 3) uint8 picture, no display needed) or "ansi" (text).
         cell_size: pixels of a grid square in pictures; None: about 512 for the longer side.
 
@@ -123,12 +131,18 @@ class MazeEnv(gym.Env[Any, Any]):
         self._steps_to = (-width, width, -1, 1)
         self._cells: list[Cell] = [(r, c) for r in range(height) for c in range(width)]
         self._width, self._stay, self._horizon = width, on_wall == "stay", self.rules.horizon
+        if cell_size is not None:
+            choose_cell_size(cell_size, self.pool.size)
         self._assignments = PromptAssignments(len(self.pool))
         self._key: int | None = None
         self._drawn = 0
         self._over = True
         self._cell_size = cell_size
         self._window: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the window: a copy opens its own."""
+        return {**self.__dict__, "_window": None}
 
     @property
     def num_prompts(self) -> int:
@@ -164,10 +178,13 @@ class MazeEnv(gym.Env[Any, Any]):
             options: {"prompt": i} or {"layout": MazeLayout or text of the pool's size}, or nothing.
 
         Raises:
-            ValueError, TypeError: for other options, a prompt out of range or a layout of another size.
+            ValueError, TypeError: for other options, a prompt out of range or a layout of another size, or a seed that
+                is not an integer from 0 to 2**128; nothing changes then.
         """
+        seed = None if seed is None else check_int("seed", seed, 0, MAX_RESET_SEED)
+        chosen = as_options(options)
+        pool, prompt = self._options(chosen) if chosen else (self.pool, None)
         super().reset(seed=seed)
-        pool, prompt = self._options(options) if options else (self.pool, None)
         if seed is not None:
             self._key, self._drawn = prompt_key(seed), 0
         if prompt is None:
@@ -205,7 +222,7 @@ class MazeEnv(gym.Env[Any, Any]):
             square = self._square + self._steps_to[action]
         except (TypeError, IndexError):
             raise _action_error(action) from None
-        if action < 0:
+        if action < 0 or action is True or action is False:
             raise _action_error(action)
         self._steps += 1
         hit = self._squares[square]
@@ -321,5 +338,5 @@ def picture(layout: MazeLayout, agent: Cell, render_mode: str, cell_size: int | 
 
 def _action_error(action: object) -> Exception:
     names = ", ".join(f"{i} {name}" for i, name in enumerate(ACTION_NAMES))
-    kind = ValueError if isinstance(action, (int, np.integer)) else TypeError
+    kind = TypeError if as_integer(action) is None else ValueError
     return kind(f"action={action!r} is not one of the integers {names}")

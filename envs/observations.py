@@ -1,6 +1,7 @@
 """The four observations of a maze episode: their spaces, and encoders that follow one episode.
 
-Planes hold 0 or 255, so that Stable-Baselines3, which divides images by 255, sees 0 and 1.
+The planes of grid and local hold 0 or 255, so that Stable-Baselines3, which divides images by 255, sees 0 and 1. Those
+of dict hold 0 or 1: its MultiInputPolicy takes them for numbers then, not for an image, which needs 36x36 squares.
 
 =========  =============================================================================================================
 grid       (3, H, W) uint8: walls, agent, goal
@@ -37,7 +38,7 @@ def observation_space(rules: MazeRules) -> spaces.Space[Any]:
         return spaces.Box(0, FILLED, (2, side, side), np.uint8)
     if rules.observation == "tokens":
         return spaces.Box(0, len(TOKENS) - 1, (prompt_length(height, width) + rules.horizon,), np.uint8)
-    layout = spaces.Box(0, FILLED, (2, height, width), np.uint8)
+    layout = spaces.Box(0, 1, (2, height, width), np.uint8)
     return spaces.Dict({"layout": layout, "position": spaces.MultiDiscrete([height, width])})
 
 
@@ -68,13 +69,19 @@ class GridEncoder:
     def __init__(self, rules: MazeRules):
         self._squares = rules.size[0] * rules.size[1]
         self._planes = np.zeros((3, *rules.size), np.uint8)
-        self._walls = self._planes[0]
-        self._flat = self._planes.reshape(-1).data
         self._agent, self._goal = self._squares, 2 * self._squares
+        self._flat = self._planes.reshape(-1).data
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_flat"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._flat = self._planes.reshape(-1).data
 
     def begin(self, pool: MazePool, prompt: int, start: int, goal: int) -> None:
         """See `Encoder`."""
-        self._walls[:] = pool.planes[prompt]
+        self._planes[0] = pool.planes[prompt]
         flat = self._flat
         flat[self._agent] = flat[self._goal] = 0
         self._agent, self._goal = self._squares + start, 2 * self._squares + goal
@@ -153,9 +160,9 @@ class DictEncoder:
 
     def begin(self, pool: MazePool, prompt: int, start: int, goal: int) -> None:
         """See `Encoder`."""
-        self._planes[0] = pool.planes[prompt]
+        self._planes[0] = pool.walls[prompt]
         self._planes[1] = 0
-        self._planes[1].reshape(-1)[goal] = FILLED
+        self._planes[1].reshape(-1)[goal] = 1
         self._square = start
 
     def move(self, square: int, action: int) -> None:

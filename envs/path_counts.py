@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sera_maze.envs.checks import is_zero_or_one
 from sera_maze.envs.layout import MazeLayout
 
 _MAX_TABLE = 1 << 24  # bytes of the table (paths, steps) that is filled at a time
@@ -109,7 +110,7 @@ def _as_flags(successes: Sequence[bool] | NDArray[np.bool_], num_paths: int) -> 
     flags = np.asarray(successes)
     if flags.shape != (num_paths,):
         raise ValueError(f"successes has shape {flags.shape}, but there are {num_paths} paths; give one bool for each")
-    bad = np.flatnonzero(~np.isin(flags, (0, 1)))
+    bad = np.flatnonzero(~is_zero_or_one(flags))
     if len(bad):
         raise ValueError(f"successes[{bad[0]}] is {flags[bad[0]]!r}; allowed are True and False")
     return flags.astype(bool)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from sera_maze.envs.atomic_files import whole_file
 from sera_maze.envs.canvas import PALETTE, Colour, as_cell_size, blank, check_text, pygame
+from sera_maze.envs.checks import as_integer, as_list, as_number, check_int
 from sera_maze.envs.layout import MazeLayout
 from sera_maze.envs.legends import text_lines
 from sera_maze.envs.rendering import draw_layout
@@ -20,6 +22,7 @@ from sera_maze.envs.rendering import draw_layout
 if TYPE_CHECKING:
     from PIL import Image
 
+_PICTURES = "a list of layouts and Surfaces"
 _TILE_SIDE = 160  # pixels, about the longer side of a layout on a sheet
 _MARGIN = 16  # pixels between and around the pictures of a sheet
 _LABEL_SIZE = 14  # pixels
@@ -68,13 +71,15 @@ def contact_sheet(
         A Surface in memory; no display is needed.
 
     Raises:
-        TypeError: for other things than layouts and Surfaces, and columns that are not an integer.
-        ValueError: for no pictures, columns below 1, another number of labels than pictures.
+        TypeError: for other things than layouts and Surfaces, columns that are not an integer, and a colour that is not
+            three integers.
+        ValueError: for no pictures, columns below 1, another number of labels than pictures, colours out of range.
     """
-    tiles = [_as_tile(picture, i, cell_size) for i, picture in enumerate(pictures)]
+    page = _as_colour(background)
+    tiles = [_as_tile(picture, i, cell_size) for i, picture in enumerate(as_list("pictures", pictures, _PICTURES))]
     if not tiles:
         raise ValueError("pictures is empty; allowed is at least one layout or Surface")
-    captions = _captions(labels, tiles, background)
+    captions = _captions(labels, tiles, page)
     places = list(zip(tiles, captions, strict=True))
     across = _as_columns(columns, tiles)
     rows = [places[i : i + across] for i in range(0, len(places), across)]
@@ -82,9 +87,7 @@ def contact_sheet(
     heights = [max(tile.get_height() for tile, _ in row) for row in rows]
     below = [max(caption.get_height() for _, caption in row) for row in rows]
     below = [height + _LABEL_GAP if height else 0 for height in below]
-    sheet = blank(
-        sum(widths) + _MARGIN * (across + 1), sum(heights) + sum(below) + _MARGIN * (len(rows) + 1), background
-    )
+    sheet = blank(sum(widths) + _MARGIN * (across + 1), sum(heights) + sum(below) + _MARGIN * (len(rows) + 1), page)
     top = _MARGIN
     for row, height, label_height in zip(rows, heights, below, strict=True):
         left = _MARGIN
@@ -97,7 +100,7 @@ def contact_sheet(
 
 
 def save_png(picture: pygame.Surface | NDArray[np.uint8], path: str | os.PathLike[str]) -> Path:
-    """Write a picture, a Surface or (H, W, 3) uint8, as a PNG file; folders that are missing are made.
+    """Write a picture, a Surface or (H, W, 3) uint8, as a PNG file, whole or not at all; missing folders are made.
 
     Returns:
         Where the file lies.
@@ -110,7 +113,8 @@ def save_png(picture: pygame.Surface | NDArray[np.uint8], path: str | os.PathLik
 
     pixels = _as_pixels("picture", picture)
     target = _as_path(path, ".png")
-    Image.fromarray(pixels).save(target, format="PNG")
+    with whole_file(target) as file:
+        Image.fromarray(pixels).save(file, format="PNG")
     return target
 
 
@@ -121,7 +125,7 @@ def save_gif(
     frames_per_second: float = 10,
     loop: bool = True,
 ) -> Path:
-    """Write frames as an animated GIF; folders that are missing are made.
+    """Write frames as an animated GIF, whole or not at all; folders that are missing are made.
 
     A GIF counts in hundredths of a second. Delays are rounded so that frame n ends within half a hundredth of
     n / frames_per_second, and frames equal to the one before lengthen it. The 256 most frequent colours of a frame are
@@ -137,11 +141,12 @@ def save_gif(
         Where the file lies.
 
     Raises:
-        TypeError: for other frames than Surfaces and uint8 arrays.
+        TypeError: for other frames than Surfaces and uint8 arrays, and a speed that is no number.
         ValueError: for no frames, frames of different sizes, another suffix, a speed out of range, or a picture that
             stands still for longer than the 655 seconds that a GIF can express.
     """
-    pixels = [_as_pixels(f"frames[{i}]", frame) for i, frame in enumerate(frames)]
+    listed = as_list("frames", frames, "a list of Surfaces and (H, W, 3) uint8 arrays")
+    pixels = [_as_pixels(f"frames[{i}]", frame) for i, frame in enumerate(listed)]
     if not pixels:
         raise ValueError("frames is empty; allowed is at least one frame")
     for i, frame in enumerate(pixels):
@@ -154,10 +159,11 @@ def save_gif(
     target = _as_path(path, ".gif")
     images = [_indexed(frame) for frame in pixels]
     repeat = {"loop": 0} if loop else {}
-    images[0].save(
-        target, format="GIF", save_all=True, append_images=images[1:], duration=[10 * delay for delay in delays],
-        disposal=1, **repeat,
-    )  # fmt: skip
+    with whole_file(target) as file:
+        images[0].save(
+            file, format="GIF", save_all=True, append_images=images[1:], duration=[10 * delay for delay in delays],
+            disposal=1, **repeat,
+        )  # fmt: skip
     return target
 
 
@@ -178,15 +184,24 @@ def _captions(labels: Sequence[str] | None, tiles: Sequence[pygame.Surface], pag
     return [text_lines(text, _LABEL_SIZE, width, colour) for text, width in zip(texts, widths, strict=True)]
 
 
+def _as_colour(background: Colour) -> Colour:
+    allowed = "(red, green, blue), three integers from 0 to 255"
+    parts = [check_int(f"background[{i}]", x, 0, 255) for i, x in enumerate(as_list("background", background, allowed))]
+    if len(parts) != 3:
+        raise ValueError(f"background={background!r} has {len(parts)} parts; allowed is {allowed}")
+    return parts[0], parts[1], parts[2]
+
+
 def _as_columns(columns: int | None, tiles: Sequence[pygame.Surface]) -> int:
     if columns is None:
         aspect = sum(tile.get_height() for tile in tiles) / sum(tile.get_width() for tile in tiles)
         return min(len(tiles), max(1, round(math.sqrt(len(tiles) * aspect))))
-    if isinstance(columns, bool) or not isinstance(columns, int | np.integer):
+    number = as_integer(columns)
+    if number is None:
         raise TypeError(f"columns={columns!r} is not an integer; it counts the pictures in a row")
-    if columns < 1:
-        raise ValueError(f"columns={columns} is out of range; allowed is 1 and more, or None for an about square sheet")
-    return min(int(columns), len(tiles))
+    if number < 1:
+        raise ValueError(f"columns={number} is out of range; allowed is 1 and more, or None for an about square sheet")
+    return min(number, len(tiles))
 
 
 def _as_pixels(name: str, picture: object) -> NDArray[np.uint8]:
@@ -205,13 +220,13 @@ def _as_path(path: str | os.PathLike[str], suffix: str) -> Path:
     target = Path(path)
     if target.suffix.lower() != suffix:
         raise ValueError(f"path={str(path)!r} does not end in {suffix}; give the file's name with this suffix")
-    target.parent.mkdir(parents=True, exist_ok=True)
     return target
 
 
 def _delays(frames: Sequence[NDArray[np.uint8]], frames_per_second: float) -> list[int]:
     """The delay after each frame in hundredths of a second; their sum is the length of the film, rounded once."""
-    if not 0 < frames_per_second <= _MAX_FRAMES_PER_SECOND:
+    allowed = f"a number over 0 and at most {_MAX_FRAMES_PER_SECOND}"
+    if not 0 < as_number("frames_per_second", frames_per_second, allowed) <= _MAX_FRAMES_PER_SECOND:
         raise ValueError(
             f"frames_per_second={frames_per_second!r} is out of range; allowed is over 0 and at most "
             f"{_MAX_FRAMES_PER_SECOND}: many viewers show faster GIFs at 10"

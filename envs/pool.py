@@ -6,17 +6,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sera_maze.envs.checks import as_integer, as_list, check_choice, check_int
 from sera_maze.envs.distances import shortest_lengths
 from sera_maze.envs.distinct import generate_distinct
 from sera_maze.envs.errors import LayoutError
-from sera_maze.envs.generate import MazeSpec, check_int
+from sera_maze.envs.generate import MAX_SEED, MazeSpec
 from sera_maze.envs.layout import MazeLayout, digest_content, digest_of
+from sera_maze.envs.layout_files import read_layout
+from sera_maze.envs.pool_arrays import as_cells, as_places, as_walls, no_such_maze
 from sera_maze.envs.pool_files import load_arrays, package_version, save_arrays
+from sera_maze.envs.provenance import checked_provenance, put_together, taken
+from sera_maze.envs.splitting import choose_groups, nearest_totals
 
 # The papers' sets: a fixed pool of 7,424 mazes to train on and 256 held-out ones, 17x17 randomized Prim from corner to
 # corner. The mazes are ours, since the papers' own are not published with a licence; the 256 are shipped in assets/.
@@ -27,9 +32,13 @@ PAPERS_TRAINING_SEED = 2602
 PAPERS_HELD_OUT_SEED = 2609
 _HELD_OUT_FILE = "held_out_17x17_prim.npz"
 
+Element = TypeVar("Element", bound=np.generic)
+
 
 class MazePool:
     """Many different mazes of one size; prompt ``i`` of an environment is maze ``i`` of its pool.
+
+    All arrays of a pool are read-only, also after it was copied or pickled.
 
     Args:
         walls: (M, H, W) bool, True where there is a wall.
@@ -38,27 +47,39 @@ class MazePool:
         provenance: where the mazes come from, as JSON can hold it; kept by `save`.
 
     Attributes:
-        walls: (M, H, W) bool, read-only.
-        start: (M, 2) int64, read-only.
-        goal: (M, 2) int64, read-only.
-        provenance: dict.
+        walls: (M, H, W) bool.
+        start: (M, 2) int64.
+        goal: (M, 2) int64.
+        provenance: dict, a copy of what was given.
 
     Raises:
         LayoutError: if a maze breaks the rules of `MazeLayout`; the message starts with its number.
         ValueError: if there is no maze, two are the same, or shapes do not fit.
+        TypeError: if cells are not integers, or ``provenance`` holds something that JSON cannot.
     """
+
+    walls: NDArray[np.bool_]
+    start: NDArray[np.int64]
+    goal: NDArray[np.int64]
+    provenance: dict[str, Any]
 
     def __init__(
         self, walls: ArrayLike, start: ArrayLike, goal: ArrayLike, *, provenance: dict[str, Any] | None = None
     ):
-        self.walls = _as_walls(walls)
-        self.start, self.goal = _as_cells("start", start), _as_cells("goal", goal)
-        self.provenance: dict[str, Any] = provenance or {"made_by": "arrays"}
-        for array in (self.walls, self.start, self.goal):
-            array.setflags(write=False)
+        source = {"made_by": "arrays"} if provenance is None else checked_provenance(provenance)
+        arrays = {"walls": as_walls(walls), "start": as_cells("start", start), "goal": as_cells("goal", goal)}
+        self.__setstate__({**arrays, "provenance": source})
         self._check_shapes()
         self._check_mazes()
         self._check_distinct()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("walls", "start", "goal", "provenance")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for array in (self.walls, self.start, self.goal):
+            array.setflags(write=False)
 
     def _check_shapes(self) -> None:
         if self.walls.ndim != 3 or not len(self.walls):
@@ -110,7 +131,7 @@ class MazePool:
         openings: int = 0,
         endpoints: str = "corners",
         distance: int | None = None,
-        exclude: Iterable[MazePool] = (),
+        exclude: MazePool | Iterable[MazePool] = (),
     ) -> MazePool:
         """Generate ``count`` different mazes: the first different ones of ``seed`` that are in none of ``exclude``.
 
@@ -119,19 +140,22 @@ class MazePool:
             size: grid squares, walls included, as (height, width) or one int; both odd.
             algorithm: "prim", "dfs", "kruskal", "wilson", "division" or "rooms", see `MazeSpec`.
             seed: 0 to 2**64 - 1.
-            braid: share of dead ends opened, 0 to 1.
+            braid: probability with which each dead end is opened, 0 to 1, see `MazeSpec`.
             openings: further walls removed.
             endpoints: "corners", "random", "farthest" or "distance".
             distance: moves from start to goal, for endpoints="distance".
-            exclude: pools of the same size whose mazes, that is, whose walls, must not occur, whatever start and goal.
+            exclude: one or more pools of the same size whose mazes, that is, whose walls, must not occur, whatever
+                start and goal.
 
         Raises:
-            ValueError: if fewer different mazes exist, or none is found for a long time; else as `generate_layouts`.
+            ValueError: if fewer different mazes exist, none is found for a long time, or no two cells of a maze that
+                is needed are ``distance`` moves apart; else as `generate_layouts`.
+            TypeError: for an argument of another type.
         """
         spec = MazeSpec(size, algorithm, braid, openings, endpoints, distance)  # type: ignore[arg-type]
-        count = check_int("count", count, 1, 2**31)
-        taken = {content for pool in exclude for content in digest_content(pool.walls)}
-        arrays = generate_distinct(spec, count, seed, taken)
+        count, seed = check_int("count", count, 1, 2**31), check_int("seed", seed, 0, MAX_SEED)
+        excluded = [exclude] if isinstance(exclude, MazePool) else _as_pools("exclude", exclude)
+        arrays = generate_distinct(spec, count, seed, {x for pool in excluded for x in digest_content(pool.walls)})
         provenance = {
             "made_by": "generate",
             "count": count,
@@ -146,7 +170,7 @@ class MazePool:
         cls, count: int, distances: Sequence[int], size: int | Sequence[int] = (17, 17), algorithm: str = "prim",
         seed: int = 0, *, braid: float = 0.0, openings: int = 0,
     ) -> MazePool:  # fmt: skip
-        """Generate ``count`` different mazes for each shortest-path distance, in the order of ``distances``.
+        """Generate ``count`` mazes for each shortest-path distance, in the order of ``distances``, all of other walls.
 
         Args:
             count: mazes for each distance, at least 1.
@@ -156,19 +180,28 @@ class MazePool:
             seed: as in `generate`.
             braid: as in `generate`.
             openings: as in `generate`.
+
+        Raises:
+            ValueError, TypeError: as `generate`, and if distances repeat.
         """
-        if not len(distances) or len(set(distances)) < len(distances):
-            raise ValueError(f"distances={distances!r}: give one or more, all different")
+        numbers = as_list("distances", distances, "one or more even numbers, as in [4, 8, 16]")
+        wanted = [check_int(f"distances[{i}]", number, 2, 2**31) for i, number in enumerate(numbers)]
+        if not wanted or len(set(wanted)) < len(wanted):
+            raise ValueError(f"distances={wanted}: give one or more, all different")
         options: dict[str, Any] = {"braid": braid, "openings": openings, "endpoints": "distance"}
-        return cls.concatenate([cls.generate(count, size, algorithm, seed, distance=d, **options) for d in distances])
+        pools: list[MazePool] = []
+        for distance in wanted:
+            pools.append(cls.generate(count, size, algorithm, seed, distance=distance, exclude=pools, **options))
+        return cls.concatenate(pools)
 
     @classmethod
     def concatenate(cls, pools: Sequence[MazePool]) -> MazePool:
         """One pool of the mazes of several pools of one size, in order; no maze may occur twice."""
+        pools = _as_pools("pools", pools)
         if not pools or len({pool.size for pool in pools}) > 1:
             raise ValueError(f"need one or more pools of one size, got sizes {[pool.size for pool in pools]}")
         arrays = (np.concatenate([getattr(pool, name) for pool in pools]) for name in ("walls", "start", "goal"))
-        return cls(*arrays, provenance={"made_by": "concatenate", "parts": [pool.provenance for pool in pools]})
+        return cls(*arrays, provenance=put_together([pool.provenance for pool in pools]))
 
     @classmethod
     def from_layouts(
@@ -183,8 +216,14 @@ class MazePool:
 
         Raises:
             ValueError: if there is none, sizes differ, or mazes repeat.
+            TypeError: if one is not a `MazeLayout`.
         """
-        layouts = list(dict.fromkeys(layouts)) if drop_repeated else list(layouts)
+        layouts = as_list("layouts", layouts, "a list of MazeLayout")
+        for i, layout in enumerate(layouts):
+            if not isinstance(layout, MazeLayout):
+                remedy = "; read drawings with MazeLayout.from_text" if isinstance(layout, str) else ""
+                raise TypeError(f"layouts[{i}] is a {type(layout).__name__}; allowed is a MazeLayout{remedy}")
+        layouts = list(dict.fromkeys(layouts)) if drop_repeated else layouts
         if not layouts:
             raise ValueError("layouts is empty; a pool needs at least one maze")
         for i, layout in enumerate(layouts):
@@ -193,7 +232,7 @@ class MazePool:
                     f"layout {i} has size {layout.size}, but layout 0 has {layouts[0].size}; a pool holds one size"
                 )
         arrays = (np.array([getattr(layout, name) for layout in layouts]) for name in ("walls", "start", "goal"))
-        return cls(*arrays, provenance=provenance or {"made_by": "layouts"})
+        return cls(*arrays, provenance={"made_by": "layouts"} if provenance is None else provenance)
 
     @classmethod
     def from_folder(cls, folder: str | Path, pattern: str = "*.txt", *, drop_repeated: bool = False) -> MazePool:
@@ -211,10 +250,7 @@ class MazePool:
             )
         layouts = []
         for file in files:
-            try:
-                layouts.append(MazeLayout.from_text(file.read_text(encoding="utf-8")))
-            except LayoutError as error:
-                raise error.prefixed(f"{file}: ") from None
+            layouts.append(read_layout(file))
             if layouts[-1].size != layouts[0].size:
                 raise ValueError(f"{file} has size {layouts[-1].size}, but {files[0]} has {layouts[0].size}")
         provenance = {"made_by": "folder", "files": [file.name for file in files]}
@@ -227,8 +263,7 @@ class MazePool:
         References:
             SERA (arXiv 2609.36552): the fixed pool and the held-out set of its maze experiment.
         """
-        if part not in ("train", "held_out"):
-            raise ValueError(f"part={part!r} is not known; allowed are 'train' and 'held_out'")
+        check_choice("part", part, ("train", "held_out"))
         with resources.as_file(resources.files("sera_maze.assets") / _HELD_OUT_FILE) as file:
             held_out = cls.load(file)
         if part == "held_out":
@@ -262,31 +297,29 @@ class MazePool:
 
         Args:
             held_out: number of held-out mazes, 1 to M - 1.
-            seed: which split.
+            seed: which split, 0 to 2**64 - 1.
 
         Raises:
             ValueError: if there are too few mazes, or mazes with the same walls cannot be parted into these numbers.
+            TypeError: if an argument is not an integer.
         """
         if len(self) < 2:
             raise ValueError(f"held_out={held_out!r}: a pool of one maze cannot be split; make a larger one")
-        held_out = check_int("held_out", held_out, 1, len(self) - 1)
-        walls = digest_content(self.walls)
+        held_out, seed = check_int("held_out", held_out, 1, len(self) - 1), check_int("seed", seed, 0, MAX_SEED)
         groups: dict[bytes, list[int]] = {}
-        for i, content in enumerate(walls):
+        for i, content in enumerate(digest_content(self.walls)):
             groups.setdefault(content, []).append(i)
         members = list(groups.values())
-        chosen: list[int] = []
-        for g in np.random.default_rng(seed).permutation(len(members)):
-            if len(chosen) + len(members[g]) <= held_out:
-                chosen += members[g]
-        if len(chosen) != held_out:
-            remedy = f"held_out={len(chosen)} works" if chosen else f"ask for {min(map(len, members))} or more"
+        sizes = [len(group) for group in members]
+        chosen = choose_groups(sizes, held_out, np.random.default_rng(seed).permutation(len(members)).tolist())
+        if chosen is None:
+            near = " and ".join(map(str, nearest_totals(sizes, held_out))) or "none"
             raise ValueError(
                 f"held_out={held_out}: mazes with the same walls stay together, and the {len(members)} different walls "
-                f"of this pool do not add up to that; {remedy}"
+                f"of this pool do not add up to that; the nearest numbers that work: {near}"
             )
         is_held_out = np.zeros(len(self), bool)
-        is_held_out[chosen] = True
+        is_held_out[[i for group in chosen for i in members[group]]] = True
         how = {"made_by": "split", "held_out": held_out, "seed": seed}
         return (
             self._subset(np.flatnonzero(~is_held_out), {**how, "part": "train"}),
@@ -295,7 +328,7 @@ class MazePool:
 
     def _subset(self, indices: NDArray[np.intp], how: dict[str, Any]) -> MazePool:
         arrays = self.walls[indices], self.start[indices], self.goal[indices]
-        return MazePool(*arrays, provenance={**how, "of": self.provenance})
+        return MazePool(*arrays, provenance=taken(how, self.provenance))
 
     @property
     def size(self) -> tuple[int, int]:
@@ -305,17 +338,17 @@ class MazePool:
     @cached_property
     def shortest_lengths(self) -> NDArray[np.int32]:
         """(M,) int32: moves on a shortest path from start to goal."""
-        return shortest_lengths(self.walls, self.start, self.goal)
+        return _read_only(shortest_lengths(self.walls, self.start, self.goal))
 
     @cached_property
     def planes(self) -> NDArray[np.uint8]:
-        """(M, H, W) uint8: the walls as the environments' observations show them, 255 where there is a wall, else 0."""
-        return self.walls.astype(np.uint8) * np.uint8(255)
+        """(M, H, W) uint8: the walls as observation="grid" shows them, 255 where there is a wall, else 0."""
+        return _read_only(self.walls.astype(np.uint8) * np.uint8(255))
 
     @cached_property
     def digests(self) -> NDArray[np.object_]:
         """(M,) str objects: the digest of each maze, as `MazeLayout.digest`."""
-        return np.array([digest_of(content) for content in self._contents], object)
+        return _read_only(np.array([digest_of(content) for content in self._contents], object))
 
     def __len__(self) -> int:
         return len(self.walls)
@@ -325,12 +358,20 @@ class MazePool:
     @overload
     def __getitem__(self, index: slice | Sequence[int] | NDArray[Any]) -> MazePool: ...
     def __getitem__(self, index: Any) -> MazeLayout | MazePool:
-        """Maze ``i`` as a `MazeLayout`; a slice, a list of numbers or a mask gives a smaller pool."""
-        if isinstance(index, (int, np.integer)):
-            i = range(len(self))[index]
-            start, goal = self.start[i].tolist(), self.goal[i].tolist()
-            return MazeLayout._trusted(self.walls[i], (start[0], start[1]), (goal[0], goal[1]))
-        return self._subset(np.arange(len(self))[index], {"made_by": "selection"})
+        """Maze ``i`` as a `MazeLayout`; a slice, a list of numbers or a mask gives a smaller pool.
+
+        Raises:
+            IndexError: for a maze that the pool does not have, or a mask of another length.
+            ValueError: if no maze is selected.
+            TypeError: for other indices.
+        """
+        i = as_integer(index)
+        if i is None:
+            return self._subset(as_places(index, len(self)), {"made_by": "selection"})
+        if not -len(self) <= i < len(self):
+            raise IndexError(no_such_maze(i, len(self)))
+        start, goal = self.start[i].tolist(), self.goal[i].tolist()
+        return MazeLayout._trusted(self.walls[i], (start[0], start[1]), (goal[0], goal[1]))
 
     def __iter__(self) -> Iterator[MazeLayout]:
         return (self[i] for i in range(len(self)))
@@ -339,15 +380,14 @@ class MazePool:
         return f"MazePool({len(self)} mazes of {self.size[0]}x{self.size[1]}, made by {self.provenance.get('made_by')})"
 
 
-def _as_walls(walls: ArrayLike) -> NDArray[np.bool_]:
-    grid = np.asarray(walls)
-    if grid.dtype != bool and (grid.dtype.kind not in "iu" or not np.isin(grid, (0, 1)).all()):
-        raise ValueError(f"walls must be bool, or integers 0 (open) and 1 (wall); got others, of dtype {grid.dtype}")
-    return np.array(grid, bool)
+def _as_pools(name: str, pools: Iterable[MazePool]) -> list[MazePool]:
+    listed = as_list(name, pools, "a list of MazePool")
+    for i, pool in enumerate(listed):
+        if not isinstance(pool, MazePool):
+            raise TypeError(f"{name}[{i}] is a {type(pool).__name__}; allowed is a MazePool")
+    return listed
 
 
-def _as_cells(name: str, cells: ArrayLike) -> NDArray[np.int64]:
-    rows = np.asarray(cells)
-    if rows.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be integers (row, column), got dtype {rows.dtype}")
-    return np.array(rows, np.int64)
+def _read_only(array: NDArray[Element]) -> NDArray[Element]:
+    array.setflags(write=False)
+    return array

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sera_maze.envs.atomic_files import whole_file
 
 _FORMAT = "sera-maze-pool"
 _FORMAT_VERSION = 1
@@ -32,21 +34,11 @@ def save_arrays(
     target = Path(path)
     if target.suffix != ".npz":
         raise ValueError(f"path={str(path)!r} must end in .npz; try {str(target.with_suffix('.npz'))!r}")
-    target.parent.mkdir(parents=True, exist_ok=True)
     header = {"format": _FORMAT, "version": _FORMAT_VERSION, "shape": list(walls.shape), "provenance": provenance}
-    arrays: dict[str, NDArray[Any]] = {
-        "header": np.array(json.dumps(header)),
-        "walls": np.packbits(walls.reshape(len(walls), -1), axis=1, bitorder="big"),
-        "start": start.astype("<u2"),
-        "goal": goal.astype("<u2"),
-    }
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
+    packed = np.packbits(walls.reshape(len(walls), -1), axis=1, bitorder="big")
+    text, starts, goals = np.array(json.dumps(header)), start.astype("<u4"), goal.astype("<u4")
+    with whole_file(target) as file:
+        np.savez_compressed(file, header=text, walls=packed, start=starts, goal=goals)
     return target
 
 
@@ -56,26 +48,46 @@ def load_arrays(path: str | Path) -> tuple[NDArray[np.bool_], NDArray[np.int64],
     Raises:
         FileNotFoundError: if there is no such file.
         ValueError: if it is not a whole pool file.
+        MemoryError: if its mazes do not fit into memory.
     """
     try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-            if not hasattr(file, "files") or set(file.files) != _KEYS:
-                raise ValueError(f"it should hold the arrays {', '.join(sorted(_KEYS))}")
-            header = json.loads(str(file["header"]))
-            if (header["format"], header["version"]) != (_FORMAT, _FORMAT_VERSION):
-                raise ValueError(
-                    f"its format is {header['format']} {header['version']}, not {_FORMAT} {_FORMAT_VERSION}"
-                )
-            count, height, width = header["shape"]
-            bits = np.unpackbits(file["walls"], axis=1, count=height * width, bitorder="big")
-            walls = bits.reshape(count, height, width).astype(bool)
-            return walls, file["start"].astype(np.int64), file["goal"].astype(np.int64), header["provenance"]
-    except FileNotFoundError:
+        with open(path, "rb") as stream:
+            with zipfile.ZipFile(stream) as whole:
+                # Checksums are read first: NumPy would believe a damaged shape and ask for any amount of memory.
+                if (bad := whole.testzip()) is not None:
+                    raise ValueError(f"its part {bad} is damaged")
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as file:
+                return _read_arrays(file)
+    except (FileNotFoundError, MemoryError):
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, OSError, zipfile.BadZipFile) as error:
+    except Exception as error:  # zipfile, its decompressors and NumPy fail in many ways on what they were not made for
+        is_pickled = "allow_pickle" in str(error)
+        reason = "it holds Python objects, which are never loaded" if is_pickled else error
         raise ValueError(
-            f"{path} is not a whole pool of mazes ({error}); make one with MazePool.save or 'sera-maze mazes --out'"
+            f"{path} is not a whole pool of mazes ({reason}); make one with MazePool.save or 'sera-maze mazes --out'"
         ) from error
+
+
+def _read_arrays(
+    file: Mapping[str, NDArray[Any]],
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64], dict[str, Any]]:
+    if set(file) != _KEYS:
+        raise ValueError(f"it should hold the arrays {', '.join(sorted(_KEYS))}")
+    header = json.loads(str(file["header"]))
+    if (header["format"], header["version"]) != (_FORMAT, _FORMAT_VERSION):
+        raise ValueError(f"its format is {header['format']} {header['version']}, not {_FORMAT} {_FORMAT_VERSION}")
+    count, height, width = header["shape"]
+    packed, start, goal = file["walls"], file["start"], file["goal"]
+    if packed.shape != (count, (height * width + 7) // 8) or packed.dtype != np.uint8:
+        raise ValueError(f"its walls have shape {packed.shape}, not that of {count} mazes of {height}x{width} squares")
+    if start.dtype.kind not in "iu" or goal.dtype.kind not in "iu":
+        raise ValueError(f"its cells are of dtype {start.dtype} and {goal.dtype}, not integers")
+    if not isinstance(header["provenance"], dict):
+        raise ValueError("its provenance is not a dict")
+    bits = np.unpackbits(packed, axis=1, count=height * width, bitorder="big")
+    walls = bits.reshape(count, height, width).view(bool)
+    return walls, start.astype(np.int64), goal.astype(np.int64), header["provenance"]
 
 
 def package_version() -> str:

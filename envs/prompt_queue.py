@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import copy
-import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, SupportsFloat, SupportsIndex, TypeAlias, cast
+from typing import Any, SupportsFloat, SupportsIndex, TypeAlias
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.core import ActType, ObsType
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import RecordConstructorArgs
+
+from sera_maze.envs.checks import as_integer, as_options
 
 Prompt: TypeAlias = int | Mapping[str, Any] | Sequence[Any]
 
@@ -33,7 +34,7 @@ def check_prompt(prompt: SupportsIndex, num_prompts: int, name: str = "prompt") 
         TypeError: if it is not an integer; booleans and floats are none.
         ValueError: if it lies outside.
     """
-    number = _integer(prompt)
+    number = as_integer(prompt)
     allowed = f"allowed are the integers 0 to {num_prompts - 1}, as there are {num_prompts} prompts"
     if number is None:
         raise TypeError(f"{name}={prompt!r} is a {type(prompt).__name__}; {allowed}")
@@ -54,7 +55,7 @@ class PromptAssignments:
     """
 
     def __init__(self, num_prompts: int):
-        number = _integer(num_prompts)
+        number = as_integer(num_prompts)
         if number is None:
             raise TypeError(f"num_prompts={num_prompts!r} is a {type(num_prompts).__name__}; allowed is an integer")
         if number < 1:
@@ -211,10 +212,10 @@ class PromptQueue(gym.Wrapper[ObsType, ActType, ObsType, ActType], RecordConstru
             TypeError: if the chosen prompt is not an integer.
             ValueError: if it is out of range, or if an option is also set by the prompt.
         """
+        seed = None if seed is None else _as_seed("seed", seed)
+        extra = as_options(options)
         if seed is not None:
-            seed = _as_seed("seed", seed)
             self._generator = _prompt_generator(seed)
-        extra = dict(options or {})
         self._is_running = False
         if "prompt" in extra:
             self._prompt = check_prompt(extra.pop("prompt"), self.num_prompts, 'options["prompt"]')
@@ -266,16 +267,8 @@ def _prompt_generator(seed: int | None) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PROMPT_STREAM,)))
 
 
-def _integer(value: object) -> int | None:
-    """``value`` as a Python int, or None if it is no integer."""
-    try:
-        return None if isinstance(value, bool | np.bool_) else operator.index(cast(SupportsIndex, value))
-    except TypeError:
-        return None
-
-
 def _as_seed(name: str, value: object) -> int:
-    seed = _integer(value)
+    seed = as_integer(value)
     if seed is None:
         raise TypeError(f"{name}={value!r} is a {type(value).__name__}; allowed is an integer of at least 0")
     if seed < 0:
@@ -288,7 +281,7 @@ def _as_pair(name: str, prompt: Prompt) -> tuple[int | None, dict[str, Any]]:
     if isinstance(prompt, Mapping):
         return None, copy.deepcopy(dict(prompt))
     if not isinstance(prompt, tuple | list):
-        if _integer(prompt) is None:
+        if as_integer(prompt) is None:
             raise TypeError(
                 f"{name}={prompt!r} is a {type(prompt).__name__}; allowed are a seed (int), options (dict) or a pair "
                 "(seed, options)"

@@ -8,7 +8,8 @@ counter, so maze ``i`` of a seed never depends on which other mazes are made, on
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sera_maze.envs.kernels import kernel_part
 
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -21,7 +22,7 @@ _U27, _U30, _U31, U32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(3
 LOW_32 = np.uint64(0xFFFFFFFF)
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def mix(value):  # type: ignore[no-untyped-def]
     """SplitMix64's output function, uint64 to uint64."""
     value = (value ^ (value >> _U30)) * _U_MIX_1
@@ -29,13 +30,13 @@ def mix(value):  # type: ignore[no-untyped-def]
     return value ^ (value >> _U31)
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def stream(seed, counter):  # type: ignore[no-untyped-def]
     """Start of the stream of (seed, counter), both uint64."""
     return mix(mix(seed + GOLDEN) ^ mix(counter * GOLDEN + _U_MIX_1))
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def bounded(state, bits, bound):  # type: ignore[no-untyped-def]
     """An exactly uniform integer below ``bound`` (under 2**32) from 32 random ``bits``, and the state after it.
 
@@ -52,7 +53,7 @@ def bounded(state, bits, bound):  # type: ignore[no-untyped-def]
     return np.intp(product >> U32), state
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def draw(state, bound):  # type: ignore[no-untyped-def]
     """The stream's next integer below ``bound``, and the state after it."""
     state += GOLDEN
@@ -61,7 +62,10 @@ def draw(state, bound):  # type: ignore[no-untyped-def]
 
 def prompt_key(seed: int) -> int:
     """Key of the order in which an environment seeded with ``seed`` visits its prompts; any non-negative int."""
-    return _mix((seed & _MASK) ^ _MIX_2)
+    key, high = _mix((seed & _MASK) ^ _MIX_2), seed >> 64
+    while high:
+        key, high = _mix(key ^ _mix((high + _GOLDEN) & _MASK)), high >> 64
+    return key
 
 
 def nth_prompt(key: int, episode: int, num_prompts: int) -> int:

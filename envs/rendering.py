@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sera_maze.envs.canvas import (
+    MIN_MARKER_SIZE,
     PALETTE,
     Colour,
     Marker,
@@ -23,12 +24,12 @@ from sera_maze.envs.canvas import (
     marker,
     pygame,
 )
+from sera_maze.envs.checks import as_list, as_number
 from sera_maze.envs.errors import LayoutError
 from sera_maze.envs.layout import MazeLayout
 from sera_maze.envs.legends import colour_bar, frame, marker_legend, path_legend, ramp_colours
 from sera_maze.envs.path_counts import count_paths
 
-_MIN_CROSS_CELL_SIZE = 8  # pixels
 _FAINTEST = 0.2  # share of max_opacity that a single one of very many paths keeps, so that it can be seen
 
 
@@ -64,7 +65,7 @@ def draw_layout(
     if agent is not None:
         draw_marker(board, "agent", _as_agent(agent, layout), pixels)
     kinds: tuple[Marker, ...] = ("start", "goal") if agent is None else ("start", "goal", "agent")
-    return frame(board, title, partial(marker_legend, kinds) if legend else None)
+    return frame(board, title, partial(marker_legend, kinds, cell_size=pixels) if legend else None)
 
 
 def draw_paths(
@@ -88,7 +89,7 @@ def draw_paths(
         paths: N paths, each (L, 2) integers, (row, column) of the squares visited, L at least 1. A square may
             repeat (a wall hit).
         successes: (N,) bool, whether each path is a success.
-        cell_size: as in `draw_layout`. Crosses need 8 pixels, dashes 6, lines side by side 2.
+        cell_size: as in `draw_layout`. Crosses and dashes need 7 pixels, lines side by side 2.
         legend: whether to count successes and failures below the board.
         title: as in `draw_layout`.
         max_opacity: opacity, over 0 and at most 1, of a step that all paths of a kind take.
@@ -97,29 +98,34 @@ def draw_paths(
         A Surface in memory; no display is needed.
 
     Raises:
-        TypeError: as in `draw_layout`, and for paths that are not integers.
+        TypeError: as in `draw_layout`, for paths that are not integers, and an opacity that is no number.
         ValueError: for a path that is empty, leaves the maze, steps into a wall or jumps, with its index and step;
             for another number of successes than paths; for an opacity out of range.
     """
     pixels = as_cell_size(cell_size, as_layout(layout))
     check_text("title", title)
-    if not 0 < max_opacity <= 1:
+    if not 0 < as_number("max_opacity", max_opacity, "a number over 0 and at most 1") <= 1:
         raise ValueError(f"max_opacity={max_opacity!r} is out of range; allowed is over 0 and at most 1")
     succeeded, failed = count_paths(layout, paths, successes)
     board = enlarge(board_colours(layout), pixels)
     both = succeeded.num_paths > 0 and failed.num_paths > 0
     thickness, lanes = _lanes(pixels, both)
+    dash_gap = round(pixels / 12)
+    has_crosses = failed.num_paths > 0 and pixels >= MIN_MARKER_SIZE
     for counts, colour, lane, gap in (
-        (failed, PALETTE.failure, lanes[1], round(pixels / 12)),
+        (failed, PALETTE.failure, lanes[1], dash_gap),
         (succeeded, PALETTE.success, lanes[0], 0),
     ):
         if counts.num_paths:
             opacity = _opacity(counts.steps, counts.num_paths, max_opacity)
             _draw_lines(board, opacity, colour, (lane, lane + thickness), gap)
-    if failed.num_paths:
+    if has_crosses:
         _draw_crosses(board, _opacity(failed.ends, failed.num_paths, max_opacity), lanes[1] + thickness / 2, pixels)
     _draw_ends(board, layout, pixels)
-    return frame(board, title, partial(path_legend, succeeded.num_paths, failed.num_paths) if legend else None)
+    words = partial(
+        path_legend, succeeded.num_paths, failed.num_paths, has_dashes=dash_gap > 0, has_crosses=has_crosses
+    )
+    return frame(board, title, words if legend else None)
 
 
 def draw_heatmap(
@@ -148,7 +154,7 @@ def draw_heatmap(
         A Surface in memory; no display is needed.
 
     Raises:
-        TypeError: as in `draw_layout`, and for values that are not real numbers.
+        TypeError: as in `draw_layout`, and for values and limits that are not real numbers.
         ValueError: for values of another shape than the maze, infinite values, limits that are not low < high.
     """
     pixels = as_cell_size(cell_size, as_layout(layout))
@@ -203,10 +209,12 @@ def _as_values(values: ArrayLike, layout: MazeLayout) -> NDArray[np.float64]:
 def _as_limits(limits: tuple[float, float] | None, values: NDArray[np.float64]) -> tuple[float, float]:
     if limits is None:
         return (float(values.min()), float(values.max())) if values.size else (math.nan, math.nan)
-    low, high = limits
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise ValueError(f"limits={limits!r} are not (low, high); allowed are two finite numbers with low < high")
-    return float(low), float(high)
+    allowed = "two finite numbers with low < high"
+    ends = as_list("limits", limits, allowed)
+    numbers = [as_number(f"limits[{i}]", end, allowed) for i, end in enumerate(ends)]
+    if len(numbers) != 2 or not np.isfinite(numbers).all() or numbers[0] >= numbers[1]:
+        raise ValueError(f"limits={limits!r} are not (low, high); allowed are {allowed}")
+    return numbers[0], numbers[1]
 
 
 def _draw_ends(board: pygame.Surface, layout: MazeLayout, cell_size: int) -> None:
@@ -261,8 +269,6 @@ def _draw_lines(
 
 
 def _draw_crosses(board: pygame.Surface, opacity: NDArray[np.uint8], centre: float, cell_size: int) -> None:
-    if cell_size < _MIN_CROSS_CELL_SIZE:
-        return
     cross = marker("cross", max(5, cell_size // 2))
     for row, column in np.argwhere(opacity > 0).tolist():
         cross.set_alpha(int(opacity[row, column]))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sera_maze.envs.generate import check_choice, check_int
+from sera_maze.envs.checks import as_sides, check_choice, check_int
+from sera_maze.envs.generate import MAX_SEED, MAX_SIDE, MazeSpec
 from sera_maze.envs.pool import MazePool
 
 OBSERVATIONS = ("grid", "local", "tokens", "dict")
@@ -15,6 +16,7 @@ RENDER_MODES = ("human", "rgb_array", "ansi")
 # The papers allow 180 moves in a 17x17 maze; other sizes get the same number of moves for each grid square.
 _PAPERS_MAX_STEPS, _PAPERS_SQUARES = 180, 17 * 17
 DEFAULT_NUM_MAZES = 1024
+MAX_RESET_SEED = 2**128
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,9 @@ def choose_pool(
         pool: mazes of the user, or None to generate.
         size: (height, width) or one int; None: that of the pool, or 17x17.
         num_mazes: how many mazes to generate; None: 1024.
-        generator: the other options of `MazePool.generate`.
+        generator: the other options of `MazePool.generate`; with a pool they are only checked.
     """
+    generator = {**generator, "seed": check_int("pool_seed", generator["seed"], 0, MAX_SEED)}
     if pool is None:
         count = DEFAULT_NUM_MAZES if num_mazes is None else check_int("num_mazes", num_mazes, 1, 2**31)
         return MazePool.generate(count, (17, 17) if size is None else size, **generator)
@@ -80,9 +83,13 @@ def choose_pool(
         raise ValueError(
             f"num_mazes={num_mazes} does not go with a pool, which has {len(pool)} mazes; use pool[:{num_mazes}]"
         )
-    wanted = (size, size) if isinstance(size, int) else size
-    if wanted is not None and tuple(wanted) != pool.size:
+    height, width = pool.size
+    if size is not None and as_sides(size) != pool.size:
         raise ValueError(
-            f"size={size!r} does not go with a pool of {pool.size[0]}x{pool.size[1]} mazes; leave size out"
+            f"size={size!r} does not go with a pool of {height}x{width} mazes; take the id of that size, or leave size "
+            "out, as MazeEnv(pool) does, which takes pools of any size"
         )
+    # A pool may have even sides, which a generator cannot make.
+    nearest = min(height | 1, MAX_SIDE - 1), min(width | 1, MAX_SIDE - 1)
+    MazeSpec(nearest, **{name: value for name, value in generator.items() if name != "seed"})
     return pool

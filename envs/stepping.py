@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sera_maze.envs.kernels import kernel
 from sera_maze.envs.random_bits import GOLDEN, U32, mix
 
 # What one call did to an environment.
@@ -21,7 +21,8 @@ NO_FAULT = -1
 class Mazes(NamedTuple):
     """What the kernels read of a pool of M mazes."""
 
-    walls: NDArray[np.uint8]  # (M, H * W), nonzero where there is a wall
+    walls: NDArray[np.uint8]  # (M, H * W), 1 where there is a wall, else 0
+    planes: NDArray[np.uint8]  # (M, H * W), 255 where there is a wall, else 0
     start: NDArray[np.int32]  # (M,) squares
     goal: NDArray[np.int32]  # (M,) squares
     length: NDArray[np.int32]  # (M,) moves on a shortest path
@@ -61,7 +62,7 @@ def empty_state(num_envs: int, path_squares: int) -> State:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def begin(state, mazes, assigned, chosen, mask):  # type: ignore[no-untyped-def]
     """Start an episode in the environments of ``mask`` (N,) bool; the others become IDLE.
 
@@ -92,7 +93,7 @@ def begin(state, mazes, assigned, chosen, mask):  # type: ignore[no-untyped-def]
             path_length[n] = 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_bad_action(actions):  # type: ignore[no-untyped-def]
     """Index of the first of ``actions`` (N,) int64 outside 0..3, or -1."""
     bad = 0
@@ -105,7 +106,7 @@ def first_bad_action(actions):  # type: ignore[no-untyped-def]
     return NO_FAULT
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_over(over):  # type: ignore[no-untyped-def]
     """Index of the first environment whose episode has ended, or -1."""
     for n in range(over.size):
@@ -114,7 +115,7 @@ def first_over(over):  # type: ignore[no-untyped-def]
     return NO_FAULT
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def advance(state, mazes, actions, fail_on_wall, max_steps, width, rewards, terminated, truncated):  # type: ignore
     """Move the agents of the IDLE environments, which become MOVED; return how many episodes ended.
 
@@ -156,7 +157,7 @@ def advance(state, mazes, actions, fail_on_wall, max_steps, width, rewards, term
     return ended
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_info(state, mazes, width, prompt, position, length, steps):  # type: ignore[no-untyped-def]
     """Copy the state into info arrays: prompt (N,), position (N, 2), shortest length (N,), steps (N,), all int64."""
     prompts, squares, moves, lengths = state.prompt, state.square, state.steps, mazes.length

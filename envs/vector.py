@@ -13,14 +13,15 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from sera_maze.envs import stepping
-from sera_maze.envs.generate import check_choice, check_int
+from sera_maze.envs.cell_sizes import choose_cell_size
+from sera_maze.envs.checks import as_integer, as_list, as_options, check_choice, check_int
 from sera_maze.envs.layout import ACTION_NAMES, action_masks
 from sera_maze.envs.maze import MazeEnv, picture
 from sera_maze.envs.observations import observation_space
 from sera_maze.envs.pool import MazePool
 from sera_maze.envs.prompt_queue import check_prompt
 from sera_maze.envs.random_bits import prompt_key
-from sera_maze.envs.rules import MazeRules, choose_pool
+from sera_maze.envs.rules import MAX_RESET_SEED, MazeRules, choose_pool
 from sera_maze.envs.vector_observations import VECTOR_ENCODERS
 
 _DRAW = -1
@@ -61,6 +62,7 @@ class MazeVectorEnv(VectorEnv[Any, Any, Any]):
         copy: whether `reset` and `step` return copies of the observations. Without, they are written over by the next
             call, which is faster.
         record_paths: whether the last info of an episode has its ``path``.
+        max_episode_steps: another name of ``max_steps``, by which `gymnasium.make_vec` hands it over.
 
     Raises:
         ValueError, TypeError: for an argument outside its range, naming it and what is allowed.
@@ -88,6 +90,7 @@ class MazeVectorEnv(VectorEnv[Any, Any, Any]):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         copy: bool = True,
         record_paths: bool = False,
+        max_episode_steps: int | None = None,
     ):
         self.num_envs = check_int("num_envs", num_envs, 1, 2**24)
         generator = {
@@ -99,6 +102,11 @@ class MazeVectorEnv(VectorEnv[Any, Any, Any]):
             autoreset_mode = _MODES[autoreset_mode]
         if render_mode == "human":
             raise ValueError("render_mode='human' is for one maze; allowed here are 'rgb_array' and 'ansi'")
+        if max_episode_steps is not None:
+            steps = check_int("max_episode_steps", max_episode_steps, 1, 2**31 - 1)
+            if max_steps is not None and max_steps != steps:
+                raise ValueError(f"max_episode_steps={steps} is another name of max_steps={max_steps!r}; give one")
+            max_steps = steps
         self.pool = choose_pool(pool, size, num_mazes, generator)
         self.rules = MazeRules(self.pool.size, observation, radius, on_wall, max_steps, render_mode)
         self.render_mode, self.autoreset_mode, self.copy = render_mode, autoreset_mode, copy
@@ -107,44 +115,54 @@ class MazeVectorEnv(VectorEnv[Any, Any, Any]):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.single_action_space = spaces.Discrete(len(ACTION_NAMES))
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        width = self.pool.size[1]
-        self._mazes = stepping.Mazes(
-            walls=self.pool.planes.reshape(len(self.pool), -1),
-            start=(self.pool.start @ (width, 1)).astype(np.int32),
-            goal=(self.pool.goal @ (width, 1)).astype(np.int32),
-            length=self.pool.shortest_lengths,
-        )
+        if cell_size is not None:
+            choose_cell_size(cell_size, self.pool.size)
+        self._mazes = _as_mazes(self.pool)
         self._state = stepping.empty_state(self.num_envs, self.rules.horizon + 1 if record_paths else 0)
         self._encoder = VECTOR_ENCODERS[observation](self.rules, self.pool, self.num_envs)
         self._assigned = np.zeros(0, np.int64)
-        self._no_actions, self._draws = np.zeros(self.num_envs, np.int64), np.full(self.num_envs, _DRAW)
+        self._actions = np.zeros(self.num_envs, np.int64)
+        self._draws = np.full(self.num_envs, _DRAW, np.int64)
         self._seeded = self._started = False
         self._cell_size = cell_size
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_mazes"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._mazes = _as_mazes(self.pool)
 
     @property
     def num_prompts(self) -> int:
         """Number of mazes in the pool."""
         return len(self.pool)
 
-    def assign(self, prompts: Sequence[Iterable[int]]) -> None:
+    def assign(self, prompts: Sequence[Iterable[int] | None]) -> None:
         """Let the next episodes of each environment take these prompts, instead of what is left of earlier ones.
 
         Args:
-            prompts: N lists or arrays of integers 0 to num_prompts - 1, possibly empty ones.
+            prompts: N lists or arrays of integers 0 to num_prompts - 1, possibly empty ones; None keeps what an
+                environment has left.
 
         Raises:
             ValueError, TypeError: if there are not N lists or a prompt is not such an integer; nothing changes then.
         """
-        if len(prompts) != self.num_envs:
-            raise ValueError(f"prompts has {len(prompts)} lists; give one for each of the {self.num_envs} environments")
-        checked = [
-            [check_prompt(prompt, self.num_prompts, f"prompts[{n}][{i}]") for i, prompt in enumerate(row)]
-            for n, row in enumerate(prompts)
-        ]
+        rows = as_list("prompts", prompts, f"{self.num_envs} lists of prompts, one for each environment")
+        if len(rows) != self.num_envs:
+            raise ValueError(f"prompts has {len(rows)} lists; give one for each of the {self.num_envs} environments")
+        checked = [self._left(n) if row is None else self._checked_row(n, row) for n, row in enumerate(rows)]
         ends = np.cumsum([len(row) for row in checked])
         self._assigned = np.array([prompt for row in checked for prompt in row], np.int64)
         self._state.next_assigned[:] = np.concatenate([[0], ends[:-1]])
         self._state.end_assigned[:] = ends
+
+    def _left(self, n: int) -> list[int]:
+        return self._assigned[self._state.next_assigned[n] : self._state.end_assigned[n]].tolist()
+
+    def _checked_row(self, n: int, row: Iterable[int]) -> list[int]:
+        listed = as_list(f"prompts[{n}]", row, "a list of the prompts of one environment, or None")
+        return [check_prompt(prompt, self.num_prompts, f"prompts[{n}][{i}]") for i, prompt in enumerate(listed)]
 
     @property
     def num_assigned(self) -> NDArray[np.int64]:
@@ -163,15 +181,19 @@ class MazeVectorEnv(VectorEnv[Any, Any, Any]):
                 one of it True, to reset only those environments.
 
         Raises:
-            ValueError, TypeError: for other options, prompts out of range, or arrays of another length.
+            ValueError, TypeError: for other options, prompts or seeds out of range, or arrays of another length;
+                nothing changes then.
         """
-        mask, chosen = self._options(dict(options or {}))
+        seeds = self._checked_seeds(seed)
+        mask, chosen = self._options(as_options(options))
         if not self._started and not mask.all():
             raise ResetNeeded("the first reset must start every environment; leave out options['reset_mask']")
-        self._seed(seed, mask)
+        if (first := as_integer(seed)) is not None:
+            super().reset(seed=first)
+        self._seed(seeds, mask)
         stepping.begin(self._state, self._mazes, self._assigned, chosen, mask)
         self._started = True
-        self._encoder.update(self._state, self._mazes, self._no_actions)
+        self._encoder.update(self._state, self._mazes, self._actions)
         return self._observations(), self._info(mask)
 
     def step(
@@ -257,66 +279,69 @@ class MazeVectorEnv(VectorEnv[Any, Any, Any]):
         for n, observation in zip(np.flatnonzero(over), _rows(self._encoder.observe(), over), strict=True):
             final[n] = observation
         stepping.begin(self._state, self._mazes, self._assigned, self._draws, over)
-        self._encoder.update(self._state, self._mazes, self._no_actions)
+        self._encoder.update(self._state, self._mazes, self._actions)
         infos = self._info(np.ones(self.num_envs, bool))
         last = {key: over if key.startswith("_") else value for key, value in last.items()}
         infos.update(final_obs=final, _final_obs=over, final_info=last, _final_info=over)
         return infos
 
-    def _seed(self, seed: int | Sequence[int | None] | None, mask: NDArray[np.bool_]) -> None:
-        seeds: Sequence[int | None]
+    def _checked_seeds(self, seed: object) -> Sequence[int | None]:
         if seed is None:
-            seeds = [None] * self.num_envs
-        elif isinstance(seed, (int, np.integer)):
-            first = check_int("seed", seed, 0, 2**128)
-            super().reset(seed=first)
-            seeds = range(first, first + self.num_envs)
-        else:
-            seeds = seed
-            if len(seeds) != self.num_envs:
-                raise ValueError(
-                    f"seed has {len(seeds)} entries; give an int or one for each of {self.num_envs} environments"
-                )
+            return [None] * self.num_envs
+        if as_integer(seed) is not None:
+            first = check_int("seed", seed, 0, MAX_RESET_SEED)
+            return range(first, first + self.num_envs)
+        seeds: list[Any] = as_list("seed", seed, "an int, or a list of one for each environment")  # type: ignore[arg-type]
+        if len(seeds) != self.num_envs:
+            raise ValueError(
+                f"seed has {len(seeds)} entries; give an int or one for each of {self.num_envs} environments"
+            )
+        return [None if x is None else check_int(f"seed[{n}]", x, 0, 2 * MAX_RESET_SEED) for n, x in enumerate(seeds)]
+
+    def _seed(self, seeds: Sequence[int | None], mask: NDArray[np.bool_]) -> None:
         if not self._seeded:
             self._state.key[:] = self.np_random.integers(2**63, size=self.num_envs)
             self._seeded = True
         for n, value in enumerate(seeds):
             if value is not None and mask[n]:
-                self._state.key[n] = prompt_key(check_int(f"seed[{n}]", value, 0, 2**129))
+                self._state.key[n] = prompt_key(value)
                 self._state.drawn[n] = 0
 
     def _options(self, options: dict[str, Any]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        mask = options.pop("reset_mask", None)
-        prompt = options.pop("prompt", None)
-        if options:
-            name = next(iter(options))
-            hint = "; make a pool of your layouts with MazePool.from_layouts" if name == "layout" else ""
-            raise ValueError(f"reset option {name!r} is not known; allowed are 'prompt' and 'reset_mask'{hint}")
-        if mask is None:
-            mask = np.ones(self.num_envs, bool)
-        elif not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,) or not mask.any():
+        for name in options:
+            if name not in ("prompt", "reset_mask"):
+                hint = "; make a pool of your layouts with MazePool.from_layouts" if name == "layout" else ""
+                raise ValueError(f"reset option {name!r} is not known; allowed are 'prompt' and 'reset_mask'{hint}")
+        mask = options.get("reset_mask", np.ones(self.num_envs, bool))
+        if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,) or not mask.any():
             raise ValueError(
                 f"options['reset_mask'] must be a ({self.num_envs},) bool array, at least one True, got {mask!r}"
             )
-        chosen = np.full(self.num_envs, _DRAW)
-        if prompt is not None:
-            prompts = np.broadcast_to(prompt, chosen.shape) if np.ndim(prompt) == 0 else np.asarray(prompt)
-            if prompts.shape != chosen.shape:
-                raise ValueError(f"options['prompt'] must be one prompt or {self.num_envs}, got shape {prompts.shape}")
+        chosen = np.full(self.num_envs, _DRAW, np.int64)
+        if "prompt" in options:
+            prompt = options["prompt"]
+            is_one = as_integer(prompt) is not None or not isinstance(prompt, Iterable)
+            prompts = [prompt] * self.num_envs if is_one else as_list("options['prompt']", prompt, "one or N prompts")
+            if len(prompts) != self.num_envs:
+                raise ValueError(f"options['prompt'] holds {len(prompts)} prompts; give one, or {self.num_envs}")
             chosen[:] = [check_prompt(p, self.num_prompts, f"options['prompt'][{n}]") for n, p in enumerate(prompts)]
         return mask.copy(), chosen
 
     def _checked_actions(self, actions: Any) -> NDArray[np.int64]:
         self._check_started()
-        moves = np.asarray(actions)
-        if moves.dtype.kind not in "iu":
-            raise TypeError(f"actions must be integers 0 to 3, got dtype {moves.dtype}")
-        if moves.shape != (self.num_envs,):
-            raise ValueError(f"actions must have shape ({self.num_envs},), got {moves.shape}")
-        moves = moves.astype(np.int64, copy=False)
+        try:
+            given = np.asarray(actions)
+        except ValueError as error:
+            raise ValueError(f"actions must have shape ({self.num_envs},), got what is no array: {error}") from None
+        if given.dtype.kind not in "iu":
+            raise TypeError(f"actions must be integers 0 to 3, got dtype {given.dtype}")
+        if given.shape != (self.num_envs,):
+            raise ValueError(f"actions must have shape ({self.num_envs},), got {given.shape}")
+        moves = self._actions  # kernels want one type, and the caller's array may be of any
+        moves[:] = given
         bad = stepping.first_bad_action(moves)
         if bad >= 0:
-            raise ValueError(f"actions[{bad}]={moves[bad]} is not one of 0 UP, 1 DOWN, 2 LEFT, 3 RIGHT")
+            raise ValueError(f"actions[{bad}]={given[bad]} is not one of 0 UP, 1 DOWN, 2 LEFT, 3 RIGHT")
         if self.autoreset_mode == AutoresetMode.DISABLED and (over := stepping.first_over(self._state.over)) >= 0:
             raise ResetNeeded(
                 f"the episode of environment {over} is over and autoreset is disabled; "
@@ -327,6 +352,18 @@ class MazeVectorEnv(VectorEnv[Any, Any, Any]):
     def _check_started(self) -> None:
         if not self._started:
             raise ResetNeeded("the environments have no mazes yet; call reset() first")
+
+
+def _as_mazes(pool: MazePool) -> stepping.Mazes:
+    """What the kernels read of a pool, always of the same types."""
+    count, width = len(pool), pool.size[1]
+    return stepping.Mazes(
+        walls=pool.walls.reshape(count, -1).view(np.uint8),
+        planes=pool.planes.reshape(count, -1),
+        start=(pool.start @ (width, 1)).astype(np.int32),
+        goal=(pool.goal @ (width, 1)).astype(np.int32),
+        length=pool.shortest_lengths,
+    )
 
 
 def _rows(observations: Any, mask: NDArray[np.bool_]) -> Iterator[Any]:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sera_maze.envs.kernels import kernel
 from sera_maze.envs.observations import FILLED, FIRST_MOVE_TOKEN, wall_planes
 from sera_maze.envs.pool import MazePool
 from sera_maze.envs.rules import MazeRules
@@ -28,8 +28,11 @@ class VectorEncoder(Protocol):
         """The observations themselves, not a copy; a dict is a new dict of the same arrays."""
 
 
-@njit(cache=True, nogil=True)
-def _update_grid(planes, shown_agent, shown_goal, event, prompt, square, walls, goal):  # type: ignore[no-untyped-def]
+# What comes from other files than those with kernels is handed to a kernel, not built into it: see `kernels`.
+
+
+@kernel
+def _update_grid(planes, shown_agent, shown_goal, event, prompt, square, walls, goal, filled):  # type: ignore[no-untyped-def]
     squares = walls.shape[1]
     for n in range(event.size):
         agent = squares + square[n]
@@ -37,10 +40,10 @@ def _update_grid(planes, shown_agent, shown_goal, event, prompt, square, walls, 
             planes[n, :squares] = walls[prompt[n]]
             planes[n, shown_goal[n]] = 0
             shown_goal[n] = 2 * squares + goal[prompt[n]]
-            planes[n, shown_goal[n]] = FILLED
+            planes[n, shown_goal[n]] = filled
         if agent != shown_agent[n] or event[n] == BEGAN:
             planes[n, shown_agent[n]] = 0
-            planes[n, agent] = FILLED
+            planes[n, agent] = filled
             shown_agent[n] = agent
 
 
@@ -49,7 +52,6 @@ class VectorGrid:
 
     def __init__(self, rules: MazeRules, pool: MazePool, num_envs: int):
         self._planes = np.zeros((num_envs, 3, *rules.size), np.uint8)
-        self._flat = self._planes.reshape(num_envs, -1)
         squares = rules.size[0] * rules.size[1]
         self._agent = np.full(num_envs, squares, np.int64)
         self._goal = np.full(num_envs, 2 * squares, np.int64)
@@ -57,7 +59,8 @@ class VectorGrid:
     def update(self, state: State, mazes: Mazes, actions: NDArray[np.int64]) -> None:
         """See `VectorEncoder`."""
         _update_grid(
-            self._flat, self._agent, self._goal, state.event, state.prompt, state.square, mazes.walls, mazes.goal
+            self._planes.reshape(len(self._planes), -1), self._agent, self._goal, state.event, state.prompt,
+            state.square, mazes.planes, mazes.goal, FILLED,
         )  # fmt: skip
 
     def observe(self) -> NDArray[np.uint8]:
@@ -65,8 +68,8 @@ class VectorGrid:
         return self._planes
 
 
-@njit(cache=True, nogil=True)
-def _update_local(views, event, prompt, square, width, padded, goal):  # type: ignore[no-untyped-def]
+@kernel
+def _update_local(views, event, prompt, square, width, padded, goal, filled):  # type: ignore[no-untyped-def]
     side = views.shape[2]
     for n in range(event.size):
         if event[n]:
@@ -76,7 +79,7 @@ def _update_local(views, event, prompt, square, width, padded, goal):  # type: i
             goal_row = goal[prompt[n]] // width - row + side // 2
             goal_column = goal[prompt[n]] % width - column + side // 2
             if 0 <= goal_row < side and 0 <= goal_column < side:
-                views[n, 1, goal_row, goal_column] = FILLED
+                views[n, 1, goal_row, goal_column] = filled
 
 
 class VectorLocal:
@@ -89,22 +92,24 @@ class VectorLocal:
 
     def update(self, state: State, mazes: Mazes, actions: NDArray[np.int64]) -> None:
         """See `VectorEncoder`."""
-        _update_local(self._views, state.event, state.prompt, state.square, self._width, self._padded, mazes.goal)
+        _update_local(
+            self._views, state.event, state.prompt, state.square, self._width, self._padded, mazes.goal, FILLED
+        )  # fmt: skip
 
     def observe(self) -> NDArray[np.uint8]:
         """See `VectorEncoder`."""
         return self._views
 
 
-@njit(cache=True, nogil=True)
-def _update_tokens(ids, event, prompt, steps, actions, prompts):  # type: ignore[no-untyped-def]
+@kernel
+def _update_tokens(ids, event, prompt, steps, actions, prompts, pad, first_move):  # type: ignore[no-untyped-def]
     length = prompts.shape[1]
     for n in range(event.size):
         if event[n] == BEGAN:
             ids[n, :length] = prompts[prompt[n]]
-            ids[n, length:] = _PAD
+            ids[n, length:] = pad
         elif event[n] == MOVED:
-            ids[n, length + steps[n] - 1] = FIRST_MOVE_TOKEN + actions[n]
+            ids[n, length + steps[n] - 1] = first_move + actions[n]
 
 
 class VectorTokens:
@@ -116,14 +121,16 @@ class VectorTokens:
 
     def update(self, state: State, mazes: Mazes, actions: NDArray[np.int64]) -> None:
         """See `VectorEncoder`."""
-        _update_tokens(self._ids, state.event, state.prompt, state.steps, actions, self._prompts)
+        _update_tokens(
+            self._ids, state.event, state.prompt, state.steps, actions, self._prompts, _PAD, FIRST_MOVE_TOKEN
+        )  # fmt: skip
 
     def observe(self) -> NDArray[np.uint8]:
         """See `VectorEncoder`."""
         return self._ids
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _update_dict(layouts, position, shown_goal, event, prompt, square, width, walls, goal):  # type: ignore[no-untyped-def]
     squares = walls.shape[1]
     for n in range(event.size):
@@ -131,7 +138,7 @@ def _update_dict(layouts, position, shown_goal, event, prompt, square, width, wa
             layouts[n, :squares] = walls[prompt[n]]
             layouts[n, shown_goal[n]] = 0
             shown_goal[n] = squares + goal[prompt[n]]
-            layouts[n, shown_goal[n]] = FILLED
+            layouts[n, shown_goal[n]] = 1
         position[n, 0], position[n, 1] = square[n] // width, square[n] % width
 
 
@@ -140,7 +147,6 @@ class VectorDict:
 
     def __init__(self, rules: MazeRules, pool: MazePool, num_envs: int):
         self._layouts = np.zeros((num_envs, 2, *rules.size), np.uint8)
-        self._flat = self._layouts.reshape(num_envs, -1)
         self._position = np.zeros((num_envs, 2), np.int64)
         self._goal = np.full(num_envs, rules.size[0] * rules.size[1], np.int64)
         self._width = rules.size[1]
@@ -148,8 +154,8 @@ class VectorDict:
     def update(self, state: State, mazes: Mazes, actions: NDArray[np.int64]) -> None:
         """See `VectorEncoder`."""
         _update_dict(
-            self._flat, self._position, self._goal, state.event, state.prompt, state.square, self._width,
-            mazes.walls, mazes.goal,
+            self._layouts.reshape(len(self._layouts), -1), self._position, self._goal, state.event, state.prompt,
+            state.square, self._width, mazes.walls, mazes.goal,
         )  # fmt: skip
 
     def observe(self) -> dict[str, NDArray[Any]]:

@@ -7,10 +7,12 @@ import weakref
 from typing import TYPE_CHECKING
 
 from sera_maze.envs.canvas import check_text, pygame
+from sera_maze.envs.checks import as_number
 
 if TYPE_CHECKING:
     from pygame._sdl2.video import Renderer, Window
 
+_SPEED = "a number over 0, or None"
 _DRIVER_VARIABLE = "SDL_VIDEODRIVER"
 # Events that are left in the queue, for whoever plays.
 _INPUT = (
@@ -66,14 +68,14 @@ class MazeWindow:
             frames_per_second: wait so long that pictures follow one another at most this fast; None does not wait.
 
         Raises:
-            TypeError: if ``surface`` is not a pygame Surface.
+            TypeError: if ``surface`` is not a pygame Surface, or ``frames_per_second`` not a number.
             ValueError: if ``frames_per_second`` is not over 0.
             RuntimeError: if there is no display on which a window could open.
         """
         if not isinstance(surface, pygame.Surface):
             raise TypeError(f"surface must be a pygame.Surface, got {type(surface).__name__}")
-        if frames_per_second is not None and not frames_per_second > 0:
-            raise ValueError(f"frames_per_second={frames_per_second!r} is out of range; allowed is over 0, or None")
+        if frames_per_second is not None and not as_number("frames_per_second", frames_per_second, _SPEED) > 0:
+            raise ValueError(f"frames_per_second={frames_per_second!r} is out of range; allowed is {_SPEED}")
         if self.closed_by_user:
             return
         _forget_lost()

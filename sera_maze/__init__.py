@@ -19,12 +19,35 @@ from sera_maze import envs as envs
 
 if TYPE_CHECKING:
     __version__: str
+    from sera_maze.callbacks import CoverageCallback as CoverageCallback
     from sera_maze.envs.layout import MazeLayout as MazeLayout
     from sera_maze.envs.pool import MazePool as MazePool
+    from sera_maze.maxrl import SERA as SERA
+    from sera_maze.maxrl import MaxRL as MaxRL
+    from sera_maze.policies import MazePolicy as MazePolicy
+    from sera_maze.vec_env import MazeVecEnv as MazeVecEnv
 
-_PUBLIC = {"MazeLayout": "sera_maze.envs.layout", "MazePool": "sera_maze.envs.pool"}
+_PUBLIC = {
+    "CoverageCallback": "sera_maze.callbacks",
+    "MazeLayout": "sera_maze.envs.layout",
+    "MazePolicy": "sera_maze.policies",
+    "MazePool": "sera_maze.envs.pool",
+    "MazeVecEnv": "sera_maze.vec_env",
+    "MaxRL": "sera_maze.maxrl",
+    "SERA": "sera_maze.maxrl",
+}
 
-__all__ = ["MazeLayout", "MazePool", "__version__", "envs"]
+__all__ = [
+    "SERA",
+    "CoverageCallback",
+    "MaxRL",
+    "MazeLayout",
+    "MazePolicy",
+    "MazePool",
+    "MazeVecEnv",
+    "__version__",
+    "envs",
+]
 
 
 def __getattr__(name: str) -> Any:

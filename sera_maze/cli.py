@@ -7,7 +7,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,12 +16,17 @@ import tyro
 from rich.console import Console
 
 from sera_maze import __version__
+from sera_maze.envs.atomic_files import whole_file
+from sera_maze.envs.layout_files import SUFFIXES, read_layouts
 from sera_maze.envs.pool import MazePool
+from sera_maze.train_commands import Eval, Train
 
 # A sheet shows the first mazes of larger pools.
 _MAX_DRAWN = 100
 _MAX_PROVENANCE = 400  # characters
 _USER_ERRORS = (ValueError, TypeError, OSError)
+_GENERATOR_OPTIONS = ("count", "size", "algorithm", "seed", "braid", "openings", "endpoints", "distance")
+_OUTPUTS = (".npz", ".png", ".txt", ".jsonl", "")
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class Mazes:
     seed: int = 0
     """Which mazes."""
     braid: float = 0.0
-    """Share of the dead ends that are opened, 0 to 1."""
+    """Probability with which each dead end is opened, 0 to 1."""
     openings: int = 0
     """Number of further walls removed from each maze."""
     endpoints: Literal["corners", "random", "farthest", "distance"] = "corners"
@@ -45,7 +50,7 @@ class Mazes:
     distance: int | None = None
     """Moves from start to goal, with --endpoints distance."""
     load: Path | None = None
-    """Instead of generating: a pool file (.npz) or a folder of drawings (*.txt)."""
+    """Instead of generating: a file that --out wrote (.npz, .txt, .jsonl), or a folder of drawings (*.txt)."""
     papers: Literal["train", "held_out"] | None = None
     """Instead of generating: 7,424 training or 256 held-out mazes of the papers' size and kind."""
     show: int = 3
@@ -54,10 +59,12 @@ class Mazes:
     """How walls are printed: # or full blocks."""
     out: tuple[Path, ...] = ()
     """Files to write: .npz (pool), .png (drawings), .txt (all drawings), .jsonl (layouts with token prompts), or a
-    folder (a drawing in each file)."""
+    folder without drawings so far (a drawing in each file)."""
 
     def run(self, console: Console) -> None:
         """Print a summary and the first mazes, then write the files."""
+        for path in self.out:
+            _check_output(path)
         pool = self._pool()
         for line in summary(pool):
             console.print(line)
@@ -70,26 +77,34 @@ class Mazes:
     def _pool(self) -> MazePool:
         if self.load is not None and self.papers is not None:
             raise ValueError("--load and --papers exclude each other; give one")
+        if self.load is not None or self.papers is not None:
+            self._check_nothing_is_generated("--load" if self.papers is None else "--papers")
         if self.papers is not None:
             return MazePool.papers(self.papers)
         if self.load is not None:
-            return MazePool.from_folder(self.load) if self.load.is_dir() else MazePool.load(self.load)
+            return _load(self.load)
         return MazePool.generate(
             self.count, parse_size(self.size), self.algorithm, self.seed, braid=self.braid, openings=self.openings,
             endpoints=self.endpoints, distance=self.distance,
         )  # fmt: skip
 
+    def _check_nothing_is_generated(self, instead: str) -> None:
+        defaults = {field.name: field.default for field in fields(self)}
+        for name in _GENERATOR_OPTIONS:
+            if getattr(self, name) != defaults[name]:
+                raise ValueError(f"--{name} is for mazes that are generated, and {instead} takes others; leave one out")
 
-COMMANDS: dict[str, Any] = {"mazes": Mazes}
+
+COMMANDS: dict[str, Any] = {"train": Train, "eval": Eval, "mazes": Mazes}
 
 
 def parse_size(text: str) -> tuple[int, int]:
-    """Read "17x17" or "17" as (height, width).
+    """Read "17x17" or "17" as (height, width); the multiplication sign does for the x, too.
 
     Raises:
         ValueError: for other text.
     """
-    match = re.fullmatch(r"(\d+)(?:[xX](\d+))?", text.strip())
+    match = re.fullmatch(r"(\d+)(?:[xX\u00d7](\d+))?", text.strip())
     if match is None:
         raise ValueError(f"size {text!r} is not HEIGHTxWIDTH or one number; try 17x17")
     return int(match[1]), int(match[2] or match[1])
@@ -111,6 +126,26 @@ def summary(pool: MazePool) -> list[str]:
     ]
 
 
+def _load(path: Path) -> MazePool:
+    if path.is_dir():
+        return MazePool.from_folder(path)
+    if path.suffix.lower() in SUFFIXES:
+        return MazePool.from_layouts(read_layouts(path), provenance={"made_by": "file", "file": path.name})
+    return MazePool.load(path)
+
+
+def _check_output(path: Path) -> None:
+    """Refuse what could not be written, before the mazes are made."""
+    if path.suffix not in _OUTPUTS:
+        raise ValueError(f"{path}: {path.suffix} is not known; allowed are .npz, .png, .txt, .jsonl or a folder")
+    if path.suffix and path.is_dir():
+        raise ValueError(f"{path} is a folder; name a file, or a folder whose name does not end in {path.suffix}")
+    if not path.suffix and path.exists() and not path.is_dir():
+        raise ValueError(f"{path} is a file; end its name in .npz, .png, .txt or .jsonl, or name a folder")
+    if not path.suffix and any(path.glob("maze_*.txt")):
+        raise ValueError(f"the folder {path} already holds mazes (maze_*.txt); remove them, or name another folder")
+
+
 def _export(pool: MazePool, path: Path) -> Path:
     if path.suffix == ".npz":
         return pool.save(path)
@@ -123,8 +158,6 @@ def _export(pool: MazePool, path: Path) -> Path:
 
         rows = ({**json.loads(x.to_json()), "digest": x.digest, "prompt": prompt_text(x)} for x in pool)
         return _write(path, "".join(json.dumps(row) + "\n" for row in rows))
-    if path.suffix:
-        raise ValueError(f"{path}: {path.suffix} is not known; allowed are .npz, .png, .txt, .jsonl or a folder")
     digits = len(str(len(pool) - 1))
     for i, layout in enumerate(pool):
         _write(path / f"maze_{i:0{digits}d}.txt", layout.to_text() + "\n")
@@ -140,24 +173,45 @@ def _draw(pool: MazePool, path: Path) -> Path:
 
 
 def _write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    with whole_file(path) as file:
+        file.write(text.encode())
     return path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status: 0, or 2 for wrong input, which is told without a traceback."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    """Run the command line; return the exit status.
+
+    Returns:
+        0; 2 for wrong input, which is told without a traceback; 130 if the user interrupted it.
+    """
+    try:
+        return _run(sys.argv[1:] if arguments is None else list(arguments))
+    except KeyboardInterrupt:
+        return _complain("interrupted", status=130)
+    except MemoryError as error:
+        return _complain(f"error: not enough memory; ask for fewer or smaller mazes ({error})")
+    except _USER_ERRORS as error:
+        return _complain(f"error: {error}")
+
+
+def _run(arguments: Sequence[str]) -> int:
     console = Console(highlight=False, markup=False, soft_wrap=True)
     if arguments == ["--version"]:
         console.print(f"sera-maze {__version__}")
         return 0
     command = tyro.extras.subcommand_cli_from_dict(
-        COMMANDS, prog="sera-maze", description="Mazes for likelihood-style reinforcement learning.", args=arguments
+        COMMANDS,
+        prog="sera-maze",
+        description="Maze agents for likelihood-style reinforcement learning.",
+        args=arguments,
     )
-    try:
-        command.run(console)
-    except _USER_ERRORS as error:
-        Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(f"sera-maze: error: {error}")
-        return 2
-    return 0
+    return command.run(console) or 0
+
+
+def _complain(what: str, status: int = 2) -> int:
+    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(f"sera-maze: {what}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

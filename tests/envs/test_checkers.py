@@ -32,6 +32,8 @@ def test_checkers_find_nothing(name, observation, monkeypatch):
     with warnings.catch_warnings():
         # Grids are smaller than NatureCNN's 36x36; the small-grid extractor is the remedy that the warning asks for.
         warnings.filterwarnings("ignore", "The minimal resolution for an image is 36x36")
+        # The planes of a dict hold 0 and 1, so that MultiInputPolicy flattens them instead of taking them for an image.
+        warnings.filterwarnings("ignore", "It seems that your observation space layout is an image but the upper")
         check_env_for_sb3(env, skip_render_check=False)
     env.close()
 

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from sera_maze.envs import generate
 from sera_maze.envs.distances import shortest_lengths
 from sera_maze.envs.distinct import log_spanning_trees
-from sera_maze.envs.generate import ALGORITHMS, ENDPOINTS, MazeSpec, generate_layouts
+from sera_maze.envs.generate import ALGORITHMS, ENDPOINTS, MazeSpec, generate_layouts, generate_until_failure
+from sera_maze.envs.generate_kernels import fill_mazes
 from sera_maze.envs.layout import MazeLayout, digest_content, digest_of
 from sera_maze.envs.random_bits import nth_prompt, prompt_key
 
@@ -244,9 +246,11 @@ def test_smallest_and_narrow_sizes(size, algorithm):
         ({"size": 9.0}, TypeError, ["size=9.0", "(height, width)"]),
         ({"size": "9x9"}, TypeError, ["size='9x9'"]),
         ({"size": (9, 9, 9)}, TypeError, ["size=(9, 9, 9)"]),
+        ({"size": True}, TypeError, ["size=True"]),
         ({"size": 10**9 + 1}, ValueError, ["from 3 to 4096"]),
         ({"algorithm": "prm"}, ValueError, ["algorithm='prm'", "did you mean 'prim'"]),
         ({"algorithm": None}, ValueError, ["algorithm=None"]),
+        ({"algorithm": np.array(["prim", "dfs"])}, ValueError, ["algorithm=", "'prim', 'dfs'"]),
         ({"seed": -1}, ValueError, ["seed=-1", "0 to 18446744073709551615"]),
         ({"seed": 1.5}, TypeError, ["seed=1.5"]),
         ({"seed": 2**64}, ValueError, ["seed="]),
@@ -254,6 +258,9 @@ def test_smallest_and_narrow_sizes(size, algorithm):
         ({"count": True}, ValueError, ["count=True"]),
         ({"braid": 1.5}, ValueError, ["braid=1.5", "0 (none) to 1"]),
         ({"braid": float("nan")}, ValueError, ["braid=nan"]),
+        ({"braid": np.float32(-0.5)}, ValueError, ["braid="]),
+        ({"braid": "0.5"}, TypeError, ["braid='0.5'", "a probability from 0 (none) to 1 (all dead ends)"]),
+        ({"braid": True}, TypeError, ["braid=True"]),
         ({"openings": -1}, ValueError, ["openings=-1"]),
         ({"endpoints": "corner"}, ValueError, ["did you mean 'corners'"]),
         ({"distance": 4}, ValueError, ["distance=4", "endpoints='corners'"]),
@@ -277,6 +284,43 @@ def test_a_distance_that_never_comes_up_is_an_error():
         generate_layouts(1, 5, "prim", 3, endpoints="distance", distance=8)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_distance_that_never_comes_up_is_reported_at_once(threads, monkeypatch):
+    calls = []
+
+    def spy(*arguments):
+        calls.append(arguments)
+        return fill_mazes(*arguments)
+
+    monkeypatch.setattr(generate, "fill_mazes", spy)
+    with pytest.raises(ValueError, match="maze 0 of seed 3"):
+        generate_layouts(100_000, 5, "prim", 3, endpoints="distance", distance=8, num_threads=threads)
+    assert len(calls) <= 20  # of 391 chunks
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_comes_before_a_failure_is_kept(threads):
+    # A distance of 26 is rare in 9x9 squares, and the first maze that has none in 1,000 attempts is number 87.
+    spec = MazeSpec((9, 9), "prim", endpoints="distance", distance=26)
+    mazes, failure = generate_until_failure(spec, 600, 0, num_threads=threads)
+    assert failure.startswith("maze 87 of seed 0: no two cells are distance=26 moves apart")
+    assert (len(mazes.walls), len(mazes.start), len(mazes.goal)) == (87, 87, 87)
+    whole, none = generate_until_failure(spec, 87, 0)
+    assert none == ""
+    for one, other in zip(mazes, whole, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert len(generate_until_failure(spec, 5, 0, first_index=87)[0].walls) == 0
+
+
+def test_numbers_of_any_kind():
+    plain = generate_layouts(3, 9, braid=0.5, openings=1)
+    for braid in (np.float32(0.5), np.float64(0.5)):
+        other = generate_layouts(np.int8(3), np.int64(9), braid=braid, openings=np.uint8(1))
+        np.testing.assert_array_equal(plain.walls, other.walls)
+    assert MazeSpec((9, 9), braid=np.int64(1)).to_dict()["braid"] == 1.0
+    assert type(MazeSpec((9, 9), braid=np.int64(1)).braid) is float
+
+
 def test_spec_is_json_ready():
     assert MazeSpec(9).to_dict() == {  # type: ignore[arg-type]
         "size": [9, 9], "algorithm": "prim", "braid": 0.0, "openings": 0, "endpoints": "corners", "distance": None,
@@ -288,6 +332,16 @@ def test_drawn_prompts_are_uniform_and_differ_by_seed():
     assert stats.chisquare(np.bincount(draws.ravel(), minlength=10)).pvalue > 1e-4
     agreement = (draws[0] == draws[1]).mean()
     assert 0.07 < agreement < 0.13
+
+
+def test_prompt_keys_of_large_seeds_differ():
+    seeds = [low + (high << shift) for low in (0, 1, 7) for shift in (64, 70, 128) for high in (0, 1, 2, 2**63)]
+    assert len({prompt_key(seed) for seed in seeds}) == len(set(seeds))
+    # Seeds below 2**64 keep the order of prompts that they had in the first version.
+    assert [prompt_key(seed) for seed in (0, 1, 2**64 - 1)] == [
+        2902805962516761537, 497703520335024666, 16208336117914671278,
+    ]  # fmt: skip
+    assert [nth_prompt(prompt_key(3), i, 1000) for i in range(4)] == [934, 570, 661, 954]
 
 
 def test_digest_is_that_of_the_layout():

@@ -79,5 +79,5 @@ def test_dict_observation():
     assert observation["position"].tolist() == [1, 1]
     observation = env.step(RIGHT)[0]
     assert observation["position"].tolist() == [1, 2]
-    np.testing.assert_array_equal(observation["layout"][0], MazeLayout.from_text(ROOM).walls * 255)
+    np.testing.assert_array_equal(observation["layout"][0], MazeLayout.from_text(ROOM).walls)
     assert np.argwhere(observation["layout"][1]).tolist() == [[3, 5]]

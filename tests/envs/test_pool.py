@@ -1,7 +1,4 @@
-"""Pools: distinct mazes, splits that share no walls, files that come back whole."""
-
-import json
-import os
+"""Pools: distinct mazes, splits that share no walls, what they are made of and what they refuse."""
 
 import numpy as np
 import pytest
@@ -69,6 +66,17 @@ def test_excluded_walls_do_not_occur_whatever_start_and_goal():
     assert not walls_digests(first) & walls_digests(second)
 
 
+def test_a_single_pool_may_be_excluded():
+    first = MazePool.generate(3, 5, "wilson")
+    assert walls_digests(MazePool.generate(1, 5, "wilson", exclude=first)).isdisjoint(walls_digests(first))
+    assert len(MazePool.generate(1, 5, "wilson", exclude=(p for p in [first]))) == 1
+    for wrong in (None, 5, "pool"):
+        with pytest.raises(TypeError, match=r"exclude=.* allowed is a list of MazePool"):
+            MazePool.generate(1, 5, exclude=wrong)
+    with pytest.raises(TypeError, match=r"exclude\[1\] is a ndarray; allowed is a MazePool"):
+        MazePool.generate(1, 5, exclude=[first, first.walls])
+
+
 def test_papers_sets():
     train, held_out = MazePool.papers("train"), MazePool.papers("held_out")
     assert (len(train), len(held_out), train.size, held_out.size) == (7424, 256, (17, 17), (17, 17))
@@ -100,24 +108,29 @@ def test_split_parts_the_pool(pool, held_out, seed):
 
 
 def test_split_keeps_mazes_with_the_same_walls_together():
-    pool = MazePool.generate(40, 5, "wilson", endpoints="random")  # 4 different walls
-    sizes = {len(pool.split(n, seed)[1]) for seed in range(8) for n in range(1, 40) if can_split(pool, n, seed)}
-    assert sizes
-    for n in sizes:
-        for seed in range(8):
-            if can_split(pool, n, seed):
-                train, test = pool.split(n, seed)
-                assert not walls_digests(train) & walls_digests(test)
-    with pytest.raises(ValueError, match=r"held_out=39: .*4 different walls"):
-        pool.split(39)
+    pool = MazePool.generate(40, 5, "wilson", endpoints="random")
+    sizes = sorted(np.unique([layout.walls_digest for layout in pool], return_counts=True)[1].tolist())
+    assert len(sizes) == 4
+    possible = {sum(s for s, taken in zip(sizes, bits, strict=True) if taken) for bits in np.ndindex(2, 2, 2, 2)}
+    for number in range(1, 40):
+        for seed in range(3):
+            if number in possible:
+                train, held_out = pool.split(number, seed)
+                assert len(held_out) == number
+                assert not walls_digests(train) & walls_digests(held_out)
+            else:
+                with pytest.raises(ValueError, match=rf"held_out={number}: .*4 different walls.*nearest numbers"):
+                    pool.split(number, seed)
 
 
-def can_split(pool, n, seed):
-    try:
-        pool.split(n, seed)
-    except ValueError:
-        return False
-    return True
+def test_split_names_the_nearest_numbers_that_work():
+    there, back = ((1, 1), (3, 3)), ((3, 3), (1, 1))
+    walls = MazePool.generate(3, 5, "wilson").walls
+    pairs = [MazeLayout(one, *ends) for one in walls for ends in (there, back)]
+    with pytest.raises(ValueError, match=r"held_out=3: .* the 3 different walls .* that work: 2 and 4"):
+        MazePool.from_layouts(pairs).split(3)
+    with pytest.raises(ValueError, match=r"held_out=1: .* the 1 different walls .* that work: none"):
+        MazePool.from_layouts(pairs[:2]).split(1)
 
 
 @pytest.mark.parametrize("held_out", [0, 60, -1, 1.5, True])
@@ -126,64 +139,36 @@ def test_split_refuses_impossible_numbers(pool, held_out):
         pool.split(held_out)
 
 
+@pytest.mark.parametrize("seed", [None, 1.0, -1, [1, 2], "a"])
+def test_split_takes_integer_seeds_only(pool, seed):
+    with pytest.raises((ValueError, TypeError), match="seed="):
+        pool.split(3, seed)
+    assert pool.split(3, np.int64(4))[1].provenance["seed"] == 4
+
+
 def test_graded_pools_have_their_distances_in_order():
     pool = MazePool.graded(5, [8, 2, 14], 9, "kruskal", seed=1)
     assert pool.shortest_lengths.tolist() == [8] * 5 + [2] * 5 + [14] * 5
-    with pytest.raises(ValueError, match=r"distances=\[2, 2\]"):
-        MazePool.graded(5, [2, 2], 9)
+    assert len(walls_digests(pool)) == 15  # no walls occur at two distances
+    assert MazePool.graded(2, (d for d in (2, np.int64(4))), 9).shortest_lengths.tolist() == [2, 2, 4, 4]
 
 
-def test_save_and_load(pool, tmp_path):
-    path = pool.save(tmp_path / "new" / "pool.npz")
-    loaded = MazePool.load(path)
-    for name in ("walls", "start", "goal"):
-        np.testing.assert_array_equal(getattr(loaded, name), getattr(pool, name))
-        assert getattr(loaded, name).dtype == getattr(pool, name).dtype
-    assert {**pool.provenance, "saved_by_version": loaded.provenance["saved_by_version"]} == loaded.provenance
-    assert json.loads(str(np.load(path)["header"]))["provenance"]["algorithm"] == "prim"
-    assert os.listdir(path.parent) == ["pool.npz"]
-
-
-def test_interrupted_save_leaves_the_old_file(pool, tmp_path, monkeypatch):
-    path = pool.save(tmp_path / "pool.npz")
-    before = path.read_bytes()
-    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
-    with pytest.raises(KeyboardInterrupt):
-        pool[:5].save(path)
-    assert path.read_bytes() == before
-    assert os.listdir(tmp_path) == ["pool.npz"]
-
-
-@pytest.mark.parametrize("damage", ["half", "text", "empty", "other", "npy", "pickle", "folder", "header"])
-def test_damaged_files_are_refused(pool, tmp_path, damage):
-    path = pool.save(tmp_path / "pool.npz")
-    if damage == "half":
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    elif damage == "text":
-        path.write_text(CORRIDOR)
-    elif damage == "empty":
-        path.write_bytes(b"")
-    elif damage == "other":
-        np.savez(path, walls=pool.walls)
-    elif damage == "npy":
-        with path.open("wb") as file:
-            np.save(file, pool.walls)
-    elif damage == "pickle":
-        np.savez(path, header=np.array([{}], object), walls=pool.walls, start=pool.start, goal=pool.goal)
-    elif damage == "folder":
-        path.unlink()
-        path.mkdir()
-    elif damage == "header":
-        np.savez(path, header=np.array('{"format": "x", "version": 1}'), walls=0, start=0, goal=0)
-    with pytest.raises(ValueError, match=r"pool\.npz is not a whole pool of mazes"):
-        MazePool.load(path)
-
-
-def test_missing_file_and_wrong_suffix(pool, tmp_path):
-    with pytest.raises(FileNotFoundError):
-        MazePool.load(tmp_path / "none.npz")
-    with pytest.raises(ValueError, match=r"must end in \.npz"):
-        pool.save(tmp_path / "pool.txt")
+@pytest.mark.parametrize(
+    ("distances", "error", "words"),
+    [
+        ([2, 2], ValueError, r"distances=\[2, 2\]"),
+        ([np.int64(2), 2], ValueError, r"distances=\[2, 2\]"),
+        ([], ValueError, r"distances=\[\]"),
+        (8, TypeError, "distances=8 is a int"),
+        ("28", TypeError, "distances='28' is a str"),
+        ([2.0], TypeError, r"distances\[0\]=2.0"),
+        ([2, 5], ValueError, "distance=5 is odd"),
+        ([2, 0], ValueError, r"distances\[1\]=0"),
+    ],
+)
+def test_graded_refuses(distances, error, words):
+    with pytest.raises(error, match=words):
+        MazePool.graded(2, distances, 9)
 
 
 def test_from_folder(tmp_path):
@@ -219,6 +204,17 @@ def test_from_layouts():
         MazePool.from_layouts([])
     with pytest.raises(ValueError, match=r"layout 1 has size \(3, 5\)"):
         MazePool.from_layouts([layout, MazeLayout.from_text("#####\n#S G#\n#####")])
+    assert len(MazePool.from_layouts(layout for _ in range(1))) == 1
+    for drop_repeated in (False, True):
+        with pytest.raises(TypeError, match=r"layouts\[1\] is a int; allowed is a MazeLayout"):
+            MazePool.from_layouts([layout, 1], drop_repeated=drop_repeated)
+        with pytest.raises(TypeError, match=r"layouts\[0\] is a list"):
+            MazePool.from_layouts([[1]], drop_repeated=drop_repeated)
+    with pytest.raises(TypeError, match=r"layouts\[0\] is a str.*MazeLayout.from_text"):
+        MazePool.from_layouts([CORRIDOR])
+    for wrong in (CORRIDOR, layout, None):
+        with pytest.raises(TypeError, match=r"layouts=.* allowed is a list of MazeLayout"):
+            MazePool.from_layouts(wrong)
 
 
 @pytest.mark.parametrize(
@@ -260,6 +256,14 @@ def test_only_zeros_and_ones_are_walls_and_only_integers_are_cells(pool):
         MazePool(pool.walls * 1.0, pool.start, pool.goal)
     with pytest.raises(TypeError, match="start must be integers"):
         MazePool(pool.walls, pool.start + 0.9, pool.goal)
+    with pytest.raises(ValueError, match="walls is not an array"):
+        MazePool([[[1]], [[1, 2]]], pool.start, pool.goal)
+    with pytest.raises(ValueError, match="start is not an array"):
+        MazePool(pool.walls, [[1], [1, 2]], pool.goal)
+    with pytest.raises(ValueError, match="got others, of dtype"):
+        MazePool(np.zeros((1, 3, 5), "i4,i4"), pool.start, pool.goal)
+    with pytest.raises(TypeError, match="start must be integers"):
+        MazePool(pool.walls, np.zeros((60, 2), "i4,i4"), pool.goal)
 
 
 def test_one_maze_cannot_be_split(pool):
@@ -272,7 +276,7 @@ def test_the_pool_keeps_its_own_read_only_arrays(pool):
     mine = MazePool(walls, pool.start, pool.goal)
     walls[:] = True
     assert not mine.walls.all()
-    for name in ("walls", "start", "goal"):
+    for name in ("walls", "start", "goal", "planes", "shortest_lengths", "digests"):
         with pytest.raises(ValueError, match="read-only"):
             getattr(mine, name)[0] = 0
 
@@ -284,10 +288,35 @@ def test_indexing(pool):
     ]  # fmt: skip
     assert pool[[3, 1]][0] == pool[3]
     assert list(pool)[7] == pool[7]
-    with pytest.raises(IndexError):
-        pool[60]
-    with pytest.raises(ValueError, match="at least one maze"):
-        pool[60:]
+    assert pool[np.array(3)] == pool[np.int8(3)] == pool[3]
+    assert list(pool[(3, -1)]) == list(pool[np.array([3, 59], np.uint8)]) == [pool[3], pool[59]]
+
+
+@pytest.mark.parametrize(
+    ("index", "error", "words"),
+    [
+        (60, IndexError, "there is no maze 60 in a pool of 60; allowed are 0 to 59, or -1 to -60"),
+        (-61, IndexError, "there is no maze -61"),
+        (2**70, IndexError, "there is no maze 1180591620717411303424"),
+        ([3, 60], IndexError, "there is no maze 60"),
+        (np.array([2**63], np.uint64), IndexError, "there is no maze 9223372036854775808"),
+        (np.ones(59, bool), IndexError, "a mask of 59 bools does not fit a pool of 60"),
+        ([], ValueError, r"\[\] selects none of the 60 mazes; a pool holds at least one maze"),
+        (slice(99, None), ValueError, r"slice\(99, None, None\) selects none of the 60 mazes"),
+        (np.zeros(60, bool), ValueError, "selects none of the 60 mazes"),
+        (True, TypeError, "True selects no mazes; allowed are an int, a slice, a list of ints or a mask"),
+        (np.True_, TypeError, "selects no mazes"),
+        (1.0, TypeError, "1.0 selects no mazes"),
+        ("a", TypeError, "'a' selects no mazes"),
+        (None, TypeError, "None selects no mazes"),
+        ([1.0], TypeError, r"\[1.0\] selects no mazes"),
+        ([[1, 2]], TypeError, "selects no mazes"),
+        ([[1], [1, 2]], ValueError, "index is not an array"),
+    ],
+)
+def test_bad_indices(pool, index, error, words):
+    with pytest.raises(error, match=words):
+        pool[index]
 
 
 def test_digests_and_lengths_are_those_of_the_layouts(pool):
@@ -301,3 +330,8 @@ def test_concatenate_refuses_repetitions_and_other_sizes(pool):
         MazePool.concatenate([pool[:3], pool[:1]])
     with pytest.raises(ValueError, match="one size"):
         MazePool.concatenate([pool, MazePool.generate(1, 5)])
+    with pytest.raises(ValueError, match="one or more"):
+        MazePool.concatenate([])
+    for wrong, words in (([1], r"pools\[0\] is a int"), (pool, r"pools\[0\] is a MazeLayout"), (5, "pools=5 is a int")):
+        with pytest.raises(TypeError, match=words):
+            MazePool.concatenate(wrong)

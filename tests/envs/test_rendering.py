@@ -77,7 +77,7 @@ def test_start_goal_and_agent_have_different_shapes(cell_size):
     blocks = squares(draw_layout(WIDE, cell_size=cell_size, agent=(1, 3)), WIDE)
     middle = cell_size // 2
     # A hollow mark, a full mark, and a full mark that leaves the rim of its square free.
-    assert is_colour(blocks[1, 1, middle, middle], PALETTE.floor)
+    assert (blocks[1, 1, middle, middle] > 240).all()  # the floor, or the white rim of a small ring
     assert is_colour(blocks[1, 5, middle, middle], PALETTE.goal)
     assert is_colour(blocks[1, 3, middle, middle], PALETTE.agent)
     rim = np.ones((cell_size, cell_size), bool)
@@ -96,7 +96,7 @@ def test_agent_fills_a_square_of_one_pixel():
     assert is_colour(to_array(draw_layout(WIDE, cell_size=1, agent=np.array([1, 2])))[1, 2], PALETTE.agent)
 
 
-@pytest.mark.parametrize(("width", "cell_size"), [(7, 73), (17, 30), (33, 15), (600, 4)])
+@pytest.mark.parametrize(("width", "cell_size"), [(7, 73), (17, 30), (33, 15), (65, 7), (129, 3), (200, 2), (600, 1)])
 def test_default_cell_size(width, cell_size):
     wall, corridor = "#" * width, "#S" + " " * (width - 4) + "G#"
     layout = MazeLayout.from_text(f"{wall}\n{corridor}\n{wall}")

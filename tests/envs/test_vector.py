@@ -192,7 +192,7 @@ def test_calls_out_of_order():
     [
         ({"options": {"layout": 1}}, ValueError, "'layout' is not known.*MazePool.from_layouts"),
         ({"options": {"prompt": 9}}, ValueError, r"\['prompt'\]\[0\]=9"),
-        ({"options": {"prompt": [0, 1, 2]}}, ValueError, r"got shape \(3,\)"),
+        ({"options": {"prompt": [0, 1, 2]}}, ValueError, "holds 3 prompts; give one, or 2"),
         ({"options": {"prompt": [0, 1.5]}}, TypeError, "prompt"),
         ({"options": {"reset_mask": [True, True]}}, ValueError, "bool array"),
         ({"options": {"reset_mask": np.zeros(2, bool)}}, ValueError, "at least one True"),

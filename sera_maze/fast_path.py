@@ -1,0 +1,75 @@
+"""Whether the map sampler may stand in for stepping: only where nothing on the way could change a result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import gymnasium as gym
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor
+
+from sera_maze.envs.maze import MazeEnv
+from sera_maze.envs.pool import MazePool
+from sera_maze.envs.rules import MazeRules
+from sera_maze.policies import MazePolicy
+from sera_maze.vec_env import MazeVecEnv
+
+# Wrappers that watch an environment and change nothing.
+_WATCHERS = (Monitor, OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics)
+
+
+@dataclass(frozen=True)
+class FastPath:
+    """The mazes and rules that the map sampler needs, or the reason why they cannot be had.
+
+    Attributes:
+        pool: the mazes; None if rollouts must be stepped.
+        rules: the environments' rules; None likewise.
+        reason: why rollouts must be stepped; empty if they need not.
+    """
+
+    pool: MazePool | None
+    rules: MazeRules | None
+    reason: str = ""
+
+
+def find_fast_path(policy: BasePolicy, env: VecEnv) -> FastPath:
+    """Look through the wrappers of ``env`` for plain mazes that ``policy`` can see whole."""
+    if not isinstance(policy, MazePolicy):
+        return _stepped(f"the policy is a {type(policy).__name__}, not a MazePolicy")
+    return plain_mazes(env)
+
+
+def plain_mazes(env: VecEnv) -> FastPath:
+    """Look through the wrappers of ``env`` for mazes whose results nothing could change, whatever the policy."""
+    while isinstance(env, VecMonitor):
+        env = env.venv
+    if isinstance(env, MazeVecEnv):
+        return FastPath(env.pool, env.rules)
+    if type(env) is not DummyVecEnv:
+        return _stepped(f"{type(env).__name__} stands between policy and mazes")
+    mazes: list[MazeEnv] = []
+    for member in env.envs:
+        inner = _unwatched(member)
+        if type(inner) is not MazeEnv:
+            return _stepped(f"{type(inner).__name__} stands between policy and mazes")
+        mazes.append(inner)
+    first = mazes[0]
+    for other in mazes[1:]:
+        same_pool = other.pool is first.pool or other.pool.digests.tolist() == first.pool.digests.tolist()
+        if not same_pool or other.rules != first.rules:
+            return _stepped("the environments have different mazes or rules")
+    return FastPath(first.pool, first.rules)
+
+
+def _unwatched(env: gym.Env) -> gym.Env:
+    """The environment under the wrappers that only watch."""
+    while isinstance(env, gym.Wrapper) and type(env) in _WATCHERS:
+        env = env.env
+    return env
+
+
+def _stepped(reason: str) -> FastPath:
+    return FastPath(None, None, reason)

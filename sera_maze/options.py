@@ -1,0 +1,9 @@
+"""The names that options of `MaxRL` may have; imports nothing, so that the command line can know them."""
+
+from __future__ import annotations
+
+ALLOCATORS = ("uniform", "sera")
+ADVANTAGES = ("maxrl", "rloo", "grpo", "reinforce", "success_average")
+SUCCESS = ("history", "critic", "exact")
+SAMPLERS = ("auto", "map", "step")
+ROUNDINGS = ("fidelity", "maxmin")

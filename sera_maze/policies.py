@@ -1,0 +1,217 @@
+"""`MazePolicy`: one forward pass for a whole maze; and `SmallGridCNN`, with which stock policies see small grids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.distributions import CategoricalDistribution, Distribution
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
+from torch import Tensor, nn
+
+from sera_maze.envs.generate import check_int
+from sera_maze.network import NUM_ACTIONS, MazeNet, default_iterations
+
+
+class MazePolicy(ActorCriticPolicy):
+    """A policy for fully observed mazes that gives the action probabilities of every square in one pass.
+
+    A maze is still, so π(a | layout, cell) is computed for all cells at once (`maps`), and `forward` and SB3's other
+    methods only look it up where the agent stands: PPO, A2C, predict() and evaluate_policy work as with any policy.
+    The value of a square is the probability of success from there.
+
+    Args:
+        observation_space: that of `MazeEnv` with observation="grid" or "dict".
+        action_space: Discrete(4).
+        lr_schedule: learning rate by the remaining progress (1 to 0).
+        channels: width of the hidden state.
+        iterations: how often the hidden state is updated; None chooses by the maze's size (`default_iterations`). More
+            can be set later, on the attribute ``iterations``, to run a policy on larger mazes than it was trained on.
+            Each costs one convolution of the maze, forward and backward.
+        vary_iterations: whether `MaxRL` trains each update with another number of iterations, see `varied_iterations`.
+        **kwargs: the other arguments of SB3's ActorCriticPolicy, such as ``optimizer_class`` and ``optimizer_kwargs``.
+
+    Raises:
+        ValueError: for spaces that are not those of a fully observed maze.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        lr_schedule: Schedule,
+        channels: int = 32,
+        iterations: int | None = None,
+        vary_iterations: bool = True,
+        **kwargs: Any,
+    ):
+        self.maze_size = _maze_size(observation_space)
+        if not isinstance(action_space, spaces.Discrete) or action_space.n != NUM_ACTIONS:
+            raise ValueError(f"MazePolicy needs the action space Discrete({NUM_ACTIONS}), got {action_space}")
+        self.channels = check_int("channels", channels, 1, 4096)
+        self.iterations = default_iterations(*self.maze_size) if iterations is None else iterations
+        check_int("iterations", self.iterations, 1, 100_000)
+        self.vary_iterations = vary_iterations
+        super().__init__(observation_space, action_space, lr_schedule, **kwargs)
+
+    def _build(self, lr_schedule: Schedule) -> None:
+        self.net = MazeNet(self.channels)
+        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
+
+    def _get_constructor_parameters(self) -> dict[str, Any]:
+        data = super()._get_constructor_parameters()
+        return {
+            **data,
+            "channels": self.channels,
+            "iterations": self.iterations,
+            "vary_iterations": self.vary_iterations,
+        }
+
+    @contextmanager
+    def varied_iterations(self, generator: np.random.Generator) -> Iterator[None]:
+        """Run with a random number of iterations, from 0.6 to 2 times ``iterations``, if ``vary_iterations``.
+
+        Training with ever other numbers keeps the hidden state where it is once it has solved the maze, so that more
+        iterations do no harm, and larger mazes can be solved with them.
+        """
+        usual = self.iterations
+        if self.vary_iterations:
+            self.iterations = int(generator.integers(max(1, round(0.6 * usual)), 2 * usual + 1))
+        try:
+            yield
+        finally:
+            self.iterations = usual
+
+    def maps(self, walls: Tensor, goal: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities of the actions and logits of success, for every square of M mazes of any size.
+
+        Args:
+            walls: (M, H, W) bool, on the policy's device.
+            goal: (M, 2) int64, (row, column).
+
+        Returns:
+            (M, H, W, 4) and (M, H, W) float32.
+        """
+        logits, values = self.net(walls, goal, self.iterations)
+        return logits.log_softmax(dim=-1), values
+
+    def log_prob_map(self, walls: Tensor, goal: Tensor) -> Tensor:
+        """Log-probabilities (M, H, W, 4) float32 of UP, DOWN, LEFT, RIGHT on every square; arguments as in `maps`."""
+        return self.maps(walls, goal)[0]
+
+    def _look_up(self, obs: PyTorchObs) -> tuple[Tensor, Tensor]:
+        """Action log-probabilities (N, 4) and success logits (N,) where the agents of N observations stand."""
+        walls, goal, agent = _read(obs)
+        log_probs, values = self.maps(walls, goal)
+        rows = torch.arange(len(agent), device=agent.device)
+        return log_probs[rows, agent[:, 0], agent[:, 1]], values[rows, agent[:, 0], agent[:, 1]]
+
+    def _distribution(self, log_probs: Tensor) -> CategoricalDistribution:
+        return CategoricalDistribution(NUM_ACTIONS).proba_distribution(action_logits=log_probs)
+
+    def forward(self, obs: Tensor, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+        """Actions (N,), values (N, 1) and log-probabilities (N,) for N observations, as SB3 wants them."""
+        log_probs, values = self._look_up(obs)
+        distribution = self._distribution(log_probs)
+        actions = distribution.get_actions(deterministic=deterministic)
+        return actions, values.sigmoid()[:, None], distribution.log_prob(actions)
+
+    def evaluate_actions(self, obs: PyTorchObs, actions: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Values (N, 1), log-probabilities (N,) of given actions (N,), and entropies (N,)."""
+        log_probs, values = self._look_up(obs)
+        distribution = self._distribution(log_probs)
+        return values.sigmoid()[:, None], distribution.log_prob(actions), distribution.entropy()
+
+    def get_distribution(self, obs: PyTorchObs) -> Distribution:
+        """The action distribution of N observations."""
+        return self._distribution(self._look_up(obs)[0])
+
+    def predict_values(self, obs: PyTorchObs) -> Tensor:
+        """Probabilities of success (N, 1) of N observations."""
+        return self._look_up(obs)[1].sigmoid()[:, None]
+
+
+class SmallGridCNN(BaseFeaturesExtractor):
+    """Features of a small grid for SB3's stock policies: NatureCNN refuses anything under 36 x 36 squares.
+
+    Two 3 x 3 convolutions that keep the size, then one linear layer.
+
+    Args:
+        observation_space: (C, H, W) Box; SB3 divides images by 255 before.
+        features_dim: number of features.
+        channels: of the convolutions.
+        normalized_image: accepted because SB3 passes it to extractors of images; changes nothing.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Box,
+        features_dim: int = 128,
+        channels: int = 32,
+        normalized_image: bool = False,
+    ):
+        super().__init__(observation_space, features_dim)
+        planes, height, width = observation_space.shape
+        self.layers = nn.Sequential(
+            nn.Conv2d(planes, channels, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, padding=1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(channels * height * width, features_dim),
+            nn.ReLU(),
+        )
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """(N, C, H, W) float to (N, features_dim)."""
+        return self.layers(observations)
+
+
+class SmallGridPolicy(ActorCriticPolicy):
+    """SB3's actor-critic policy with `SmallGridCNN`: what "CnnPolicy" means to MaxRL."""
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        lr_schedule: Schedule,
+        features_extractor_class: type[BaseFeaturesExtractor] = SmallGridCNN,
+        **kwargs: Any,
+    ):
+        super().__init__(
+            observation_space, action_space, lr_schedule, features_extractor_class=features_extractor_class, **kwargs
+        )
+
+
+def _maze_size(space: spaces.Space[Any]) -> tuple[int, int]:
+    if isinstance(space, spaces.Box) and len(space.shape) == 3 and space.shape[0] == 3:
+        return space.shape[1], space.shape[2]
+    if isinstance(space, spaces.Dict) and set(space.keys()) == {"layout", "position"}:
+        shape = space["layout"].shape
+        if shape is not None and len(shape) == 3 and shape[0] == 2:
+            return shape[1], shape[2]
+    raise ValueError(
+        f"MazePolicy needs a fully observed maze, MazeEnv(observation='grid') or 'dict', got the space {space}; "
+        "for other observations use MlpPolicy, CnnPolicy or MultiInputPolicy"
+    )
+
+
+def _read(obs: PyTorchObs) -> tuple[Tensor, Tensor, Tensor]:
+    """Walls (N, H, W) bool, goal (N, 2) and agent (N, 2) int64 of N grid or dict observations."""
+    if isinstance(obs, dict):
+        planes = obs["layout"] > 0
+        return planes[:, 0], _place(planes[:, 1]), obs["position"].long()
+    planes = obs > 0
+    return planes[:, 0], _place(planes[:, 2]), _place(planes[:, 1])
+
+
+def _place(plane: Tensor) -> Tensor:
+    """(row, column) of the one filled square of each plane (N, H, W)."""
+    squares = plane.flatten(1).byte().argmax(dim=1)
+    return torch.stack([squares // plane.shape[2], squares % plane.shape[2]], dim=1)

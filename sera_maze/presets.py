@@ -1,0 +1,112 @@
+"""What a training run is made of, `RunConfig`, and the presets of ``sera-maze train``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sera_maze.envs.generate import MazeSpec, check_choice, check_int
+from sera_maze.options import ADVANTAGES, ALLOCATORS, SUCCESS
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that fixes a training run, validated; written as config.json into its folder.
+
+    Args:
+        size: (height, width) of the mazes in grid squares.
+        algorithm: of the generator, see `MazeSpec`.
+        num_mazes: mazes of the training pool.
+        held_out_mazes: mazes of the held-out pool; for 17x17 Prim mazes the 256 shipped ones.
+        on_wall: "fail" or "stay".
+        warm_start: updates that imitate shortest paths, before the reinforcement learning.
+        updates: updates of the reinforcement learning.
+        prompts_per_batch: B.
+        rollouts_per_prompt: N0.
+        n_max: most rollouts of a prompt; None: 4 N0.
+        allocator: "sera" or "uniform".
+        advantage: see `group_advantages`.
+        success: where the success probabilities come from.
+        learning_rate: of the first update; it falls linearly to zero.
+        channels: of the `MazePolicy`.
+        iterations: of the `MazePolicy`; None: by size.
+        eval_every: updates between evaluations on the held-out mazes.
+        num_samples: rollouts for each held-out maze.
+        seed: fixes mazes, parameters and rollouts.
+    """
+
+    size: tuple[int, int] = (17, 17)
+    algorithm: str = "prim"
+    num_mazes: int = 16384
+    held_out_mazes: int = 256
+    on_wall: str = "fail"
+    warm_start: int = 1000
+    updates: int = 4000
+    prompts_per_batch: int = 64
+    rollouts_per_prompt: int = 32
+    n_max: int | None = None
+    allocator: str = "sera"
+    advantage: str = "maxrl"
+    success: str = "history"
+    learning_rate: float = 1e-3
+    channels: int = 32
+    iterations: int | None = None
+    eval_every: int = 200
+    num_samples: int = 256
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        spec = MazeSpec(self.size, self.algorithm)
+        object.__setattr__(self, "size", spec.size)
+        check_choice("on_wall", self.on_wall, ("fail", "stay"))
+        check_choice("allocator", self.allocator, ALLOCATORS)
+        check_choice("advantage", self.advantage, ADVANTAGES)
+        check_choice("success", self.success, SUCCESS)
+        for name in ("num_mazes", "held_out_mazes", "updates", "prompts_per_batch", "rollouts_per_prompt",
+                     "channels", "eval_every", "num_samples"):  # fmt: skip
+            check_int(name, getattr(self, name), 1, 2**31)
+        for name in ("warm_start", "seed"):
+            check_int(name, getattr(self, name), 0, 2**32 - 1)
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate={self.learning_rate!r} is not over 0")
+
+    def save(self, path: Path) -> None:
+        """Write as JSON."""
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> RunConfig:
+        """Read what `save` wrote.
+
+        Raises:
+            ValueError: for another file.
+        """
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            return cls(**{**data, "size": tuple(data["size"])})
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{path} is not the config.json of a run ({error})") from None
+
+    def changed(self, changes: dict[str, Any]) -> RunConfig:
+        """The same run with some fields replaced, those that are not None."""
+        return replace(self, **{name: value for name, value in changes.items() if value is not None})
+
+
+PRESETS = {
+    "default": RunConfig(),
+    # 9x9 mazes, within 90 seconds on two cores.
+    "quick": RunConfig(size=(9, 9), num_mazes=4096, warm_start=400, updates=1000, eval_every=100),
+    "hour": RunConfig(num_mazes=100_000, warm_start=4000, updates=40_000, eval_every=1000, channels=48),
+    # The papers' setting of the maze experiment (SERA, arXiv 2609.36552).
+    "paper": RunConfig(
+        num_mazes=7424,
+        updates=3000,
+        prompts_per_batch=256,
+        rollouts_per_prompt=128,
+        n_max=512,
+        eval_every=100,
+        num_samples=2048,
+    ),
+}

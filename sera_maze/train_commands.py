@@ -1,0 +1,164 @@
+"""The commands ``sera-maze train`` and ``sera-maze eval``."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+import tyro
+from rich.console import Console
+from rich.markdown import Markdown
+
+from sera_maze.envs.generate import MazeSpec
+from sera_maze.envs.pool import MazePool
+from sera_maze.presets import PRESETS, RunConfig
+
+_STOPPED = 130  # the exit status of a program that Ctrl-C ended
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a maze agent with SERA: warm start, then reinforcement learning, then the coverage table."""
+
+    preset: Literal["default", "quick", "hour", "paper"] = "default"
+    """default: 17x17, minutes; quick: 9x9, about a minute; hour: 17x17, many mazes; paper: the papers' setting."""
+    out: Path | None = None
+    """Folder of the run; by default runs/DATE-PRESET."""
+    resume: Path | None = None
+    """Go on with the run in this folder; its own config is used."""
+    seed: int | None = None
+    """Fixes mazes, parameters and rollouts."""
+    size: str | None = None
+    """Grid squares of the mazes, walls included, as HEIGHTxWIDTH or one number; odd."""
+    algorithm: Literal["prim", "dfs", "kruskal", "wilson", "division", "rooms"] | None = None
+    """How the mazes are carved."""
+    num_mazes: int | None = None
+    """Mazes of the training pool."""
+    held_out_mazes: int | None = None
+    """Mazes that are held out for evaluation."""
+    on_wall: Literal["fail", "stay"] | None = None
+    """What a move into a wall does."""
+    warm_start: int | None = None
+    """Updates that imitate shortest paths before."""
+    updates: int | None = None
+    """Updates of the reinforcement learning."""
+    prompts_per_batch: int | None = None
+    """Mazes of a batch."""
+    rollouts_per_prompt: int | None = None
+    """Rollouts a maze, on average."""
+    allocator: Literal["sera", "uniform"] | None = None
+    """How a batch's rollouts are shared out."""
+    advantage: Literal["maxrl", "rloo", "grpo", "reinforce", "success_average"] | None = None
+    """The estimator."""
+    success: Literal["history", "critic", "exact"] | None = None
+    """Where the success probabilities come from."""
+    learning_rate: float | None = None
+    """Of the first update; it falls linearly to zero."""
+    channels: int | None = None
+    """Width of the policy."""
+    iterations: int | None = None
+    """Iterations of the policy."""
+    eval_every: int | None = None
+    """Updates between evaluations."""
+    num_samples: int | None = None
+    """Rollouts for each held-out maze."""
+    device: str = "auto"
+    """cpu, cuda or auto."""
+    threads: int | None = None
+    """CPU threads of torch."""
+
+    def run(self, console: Console) -> int:
+        """Train, and return the exit status."""
+        from sera_maze import training  # torch and Stable-Baselines3 load only here
+
+        training.set_threads(self.threads)
+        folder = self.resume or self.out or _new_folder(self.preset)
+        if self.resume is not None:
+            config = RunConfig.load(training.require_run(folder))
+            self._refuse_changes()
+        else:
+            if (folder / training.CONFIG).exists():
+                raise ValueError(f"{folder} already holds a run; go on with --resume {folder}, or choose another --out")
+            config = self._config()
+        console.print(f"run folder: {folder}")
+        try:
+            evaluation = training.train(config, folder, console, resume=self.resume is not None, device=self.device)
+        except KeyboardInterrupt:
+            console.print(f"stopped; go on with: sera-maze train --resume {folder}")
+            return _STOPPED
+        console.print(Markdown(evaluation.markdown()))
+        console.print(f"pictures: {folder / 'solved.png'}, {folder / 'failed.png'}")
+        console.print(f"curves: tensorboard --logdir {folder / training.LOGS}")
+        return 0
+
+    def _changes(self) -> dict[str, object]:
+        names = {field.name for field in fields(RunConfig)} - {"size"}
+        return {name: getattr(self, name) for name in names if getattr(self, name, None) is not None}
+
+    def _config(self) -> RunConfig:
+        from sera_maze.cli import parse_size
+
+        changes = self._changes()
+        if self.size is not None:
+            changes["size"] = MazeSpec(parse_size(self.size)).size
+        return PRESETS[self.preset].changed(changes)
+
+    def _refuse_changes(self) -> None:
+        changed = [*self._changes(), *(["size"] if self.size is not None else []), *(["out"] if self.out else [])]
+        if changed:
+            raise ValueError(f"--resume goes on with the run's own config; leave out --{changed[0].replace('_', '-')}")
+
+
+@dataclass(frozen=True)
+class Eval:
+    """Evaluate a trained agent: pass@k with intervals over mazes, success by path length, pictures."""
+
+    folder: tyro.conf.Positional[Path]
+    """Folder of the run."""
+    load: Path | None = None
+    """Mazes to evaluate on, a pool file or a folder of drawings; by default the run's held-out mazes."""
+    size: str | None = None
+    """Instead: fresh mazes of this size, HEIGHTxWIDTH or one number."""
+    count: int = 256
+    """Number of fresh mazes, with --size."""
+    iterations: int | None = None
+    """Iterations of the policy; by default as many as the size of the mazes asks for."""
+    num_samples: int | None = None
+    """Rollouts for each maze; by default as in training."""
+    out: Path | None = None
+    """Folder for table and pictures; by default eval/ in the run's."""
+    device: str = "auto"
+    """cpu, cuda or auto."""
+
+    def run(self, console: Console) -> int:
+        """Evaluate, and return the exit status."""
+        from sera_maze import training  # torch and Stable-Baselines3 load only here
+
+        model, config = training.open_run(self.folder, self.device)
+        pool = self._pool(config)
+        if self.num_samples is not None:
+            config = config.changed({"num_samples": self.num_samples})
+        folder = self.out or self.folder / "eval"
+        evaluation = training.evaluate_run(model, pool, config, folder, self.iterations)
+        console.print(Markdown(evaluation.markdown()))
+        console.print(f"table and pictures: {folder}")
+        return 0
+
+    def _pool(self, config: RunConfig) -> MazePool:
+        from sera_maze import training
+        from sera_maze.cli import parse_size
+
+        if self.load is not None and self.size is not None:
+            raise ValueError("--load and --size exclude each other; give one")
+        if self.load is not None:
+            return MazePool.from_folder(self.load) if self.load.is_dir() else MazePool.load(self.load)
+        if self.size is None:
+            return training.held_out_pool(config)
+        return MazePool.generate(self.count, parse_size(self.size), config.algorithm, training.held_out_seed(config))
+
+
+def _new_folder(preset: str) -> Path:
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    return Path("runs") / f"{stamp}-{preset}"

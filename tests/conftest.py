@@ -1,0 +1,20 @@
+"""What all tests share."""
+
+import os
+
+import pytest
+
+# Small networks gain nothing from threads, and where tests share cores the threads wait for one another.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_collection_modifyitems(items):
+    """Skip the tests marked gpu where there is no CUDA device."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if not marked:
+        return
+    import torch  # only these tests need it
+
+    if not torch.cuda.is_available():
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
