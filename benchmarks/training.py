@@ -52,6 +52,8 @@ def trained(warm_start: int = 200, **options: object) -> SERA:
 
 def one_update(model: SERA) -> Callable[[], None]:
     """A call that trains on one more batch."""
+    model.learn(1, total_updates=0)  # sets up, and takes no batch
+    model.total_updates = None
     callback = CallbackList([])
     callback.init_callback(model)
     model._total_timesteps = 2**62

@@ -1,5 +1,7 @@
 """MaxRL and SERA as algorithms of Stable-Baselines3."""
 
+from functools import partial
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -47,7 +49,8 @@ ENVS = {
     "monitor": lambda **options: Monitor(maze_env(**options)),
     "id": lambda **options: gym.make("SeraMaze/Prim-9x9-v0", num_mazes=30, on_wall="stay", **options),
     "dummy": lambda **options: DummyVecEnv([lambda: maze_env(**options)] * 3),
-    "subproc": lambda **options: SubprocVecEnv([lambda: maze_env(**options)] * 2),
+    # The worker processes cannot import this file, so they get nothing that is defined in it.
+    "subproc": lambda **options: SubprocVecEnv([partial(MazeEnv, POOL, on_wall="stay", max_steps=20, **options)] * 2),
     "vec_monitor": lambda **options: VecMonitor(DummyVecEnv([lambda: maze_env(**options)] * 2)),
     "vector": lambda **options: MazeVecEnv(16, POOL, on_wall="stay", max_steps=20, **options),
 }

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 from sb3_contrib import MaskablePPO
+from stable_baselines3 import A2C
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
@@ -36,6 +37,19 @@ def test_checkers_find_nothing(name, observation, monkeypatch):
         warnings.filterwarnings("ignore", "It seems that your observation space layout is an image but the upper")
         check_env_for_sb3(env, skip_render_check=False)
     env.close()
+
+
+@pytest.mark.parametrize("side", [5, 37])
+@pytest.mark.parametrize(
+    ("observation", "policy"),
+    [("grid", "MlpPolicy"), ("local", "MlpPolicy"), ("tokens", "MlpPolicy"), ("dict", "MultiInputPolicy")],
+)
+def test_stock_policies_take_every_size(observation, policy, side):
+    env = MazeEnv(size=side, num_mazes=2, observation=observation, max_steps=8)
+    model = A2C(policy, env, n_steps=8, seed=0, device="cpu", policy_kwargs={"net_arch": [8]})
+    model.learn(16)
+    action, _ = model.predict(env.reset(seed=0)[0])
+    assert 0 <= int(action) < 4
 
 
 def test_maskable_ppo_never_hits_a_wall():

@@ -55,6 +55,34 @@ def test_lines_of_json(tmp_path):
             read_layouts(path)
 
 
+@pytest.mark.parametrize(
+    ("text", "row", "column"),
+    [("It was a maze\nof words", 0, 0), ("#####\n#S G\n###x#", 2, 3), ("####\n#SG#\nx", 2, 0)],
+)
+def test_what_is_no_drawing_is_not_called_ragged(text, row, column):
+    with pytest.raises(LayoutError, match=f"unknown symbol at row {row}, column {column}"):
+        MazeLayout.from_text(text)
+
+
+@pytest.mark.parametrize("text", [None, 5, ["#####"]])
+def test_json_of_other_types(text):
+    with pytest.raises(TypeError, match="text must be a str or bytes, got "):
+        MazeLayout.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"rows": ' * 100_000, "not JSON"),
+        ("1" * 10_000, "not JSON|not a layout of this format"),  # a number that some versions of Python cannot read
+        ("[" * 500 + "]" * 500, "not a layout of this format"),
+    ],
+)
+def test_json_that_is_hard_to_read(text, problem):
+    with pytest.raises(LayoutError, match=problem):
+        MazeLayout.from_json(text)
+
+
 def test_files_without_mazes(tmp_path):
     for name in ("a.txt", "a.jsonl"):
         (tmp_path / name).write_text("\n")

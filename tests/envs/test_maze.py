@@ -118,7 +118,7 @@ def test_actions_are_checked_and_change_nothing_when_refused(observation):
     for bad in (-1, 4, 10**20, np.int64(-3)):
         with pytest.raises(ValueError, match=r"action=.* 0 UP, 1 DOWN, 2 LEFT, 3 RIGHT"):
             env.step(bad)
-    for bad in (1.0, "UP", None, [1], np.array([1]), np.float32(0)):
+    for bad in (1.0, "UP", None, [1], np.array([1]), np.float32(0), True, False, np.True_):
         with pytest.raises(TypeError, match="action="):
             env.step(bad)
     assert env.step(np.array(3))[4]["steps"] == 1
@@ -185,6 +185,9 @@ def test_same_walls_other_start_is_another_observation_and_digest():
         ({"layout": 3}, TypeError, "must be a MazeLayout or its text, got int"),
         ({"layout": "#####\n#S G#\n#####"}, ValueError, r"size \(3, 5\).*\(5, 7\)"),
         ({"layout": ROOM, "prompt": 0}, ValueError, "exclude each other"),
+        (5, TypeError, "options=5 is a int; allowed is a dict, or None"),
+        ([], TypeError, r"options=\[\] is a list"),
+        ("prompt", TypeError, "options='prompt' is a str"),
     ],
 )
 def test_bad_reset_options_change_nothing(options, error, words):
@@ -195,6 +198,35 @@ def test_bad_reset_options_change_nothing(options, error, words):
         env.reset(options=options)
     action = int(np.flatnonzero(env.action_masks())[0])
     assert env.step(action)[4]["steps"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"seed": 1.0}, TypeError, "seed=1.0 is not an integer"),
+        ({"seed": "1"}, TypeError, "seed='1' is not an integer"),
+        ({"seed": -1}, ValueError, "seed=-1 is out of range"),
+        ({"seed": 2**128 + 1}, ValueError, r"seed=.* is out of range"),
+        ({"seed": True}, ValueError, "seed=True"),
+        ({"seed": 3, "options": {"prompt": 99}}, ValueError, r"options\['prompt'\]=99"),
+    ],
+)
+def test_bad_resets_leave_the_order_of_prompts_alone(arguments, error, words):
+    pool = MazePool.generate(50, 9)
+    env, twin = MazeEnv(pool), MazeEnv(pool)
+    for one in (env, twin):
+        one.reset(seed=7)
+    with pytest.raises(error, match=words):
+        env.reset(**arguments)
+    assert [env.reset()[1]["prompt"] for _ in range(5)] == [twin.reset()[1]["prompt"] for _ in range(5)]
+    assert env.np_random.integers(2**60) == twin.np_random.integers(2**60)
+
+
+def test_seeds_of_any_integer_kind():
+    env = MazeEnv(size=9, num_mazes=50)
+    assert len({env.reset(seed=seed)[1]["prompt"] for seed in (5, np.int64(5), np.uint8(5))}) == 1
+    prompts = [env.reset(seed=2**64 * i + 5)[1]["prompt"] for i in range(9)]
+    assert len(set(prompts)) > 3
 
 
 def test_assigned_prompts_come_in_order_then_drawn_ones():
@@ -249,7 +281,13 @@ def test_unseeded_environments_differ():
         ({"size": 8}, ValueError, "size=8x8"),
         ({"size": 5}, ValueError, "1024 different mazes .* only 4 of 5x5"),
         ({"algorithm": "Prim"}, ValueError, "did you mean 'prim'"),
+        ({"size": 9.0}, TypeError, "size=9.0 is not"),
         ({"pool": "prim"}, TypeError, "pool must be a MazePool, got str"),
+        ({"pool_seed": -1}, ValueError, "pool_seed=-1"),
+        ({"pool_seed": 1.5}, TypeError, "pool_seed=1.5"),
+        ({"cell_size": 0}, ValueError, "cell_size=0 cannot be drawn; allowed for a maze of 9x9 squares are 1 to 1111"),
+        ({"cell_size": 2.0}, TypeError, "cell_size=2.0 is not an integer"),
+        ({"cell_size": 10**6}, ValueError, "cell_size=1000000 cannot be drawn"),
     ],
 )
 def test_bad_arguments(options, error, words):
@@ -257,10 +295,44 @@ def test_bad_arguments(options, error, words):
         MazeEnv(**{"size": 9, **options} if "pool" not in options else options)
 
 
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"algorithm": "prm"}, ValueError, "did you mean 'prim'"),
+        ({"braid": 2}, ValueError, "braid=2"),
+        ({"openings": -1}, ValueError, "openings=-1"),
+        ({"endpoints": "corner"}, ValueError, "did you mean 'corners'"),
+        ({"distance": 4}, ValueError, "distance=4 does not go with endpoints='corners'"),
+        ({"pool_seed": "a"}, TypeError, "pool_seed='a'"),
+        ({"cell_size": -1}, ValueError, "cell_size=-1"),
+    ],
+)
+def test_arguments_that_a_pool_makes_idle_are_checked(options, error, words):
+    for pool in (MazePool.generate(3, 9), MazePool.from_layouts([MazeLayout.from_text("####\n#SG#\n#  #\n####")])):
+        with pytest.raises(error, match=words):
+            MazeEnv(pool, **options)
+        idle = MazeEnv(pool, algorithm="dfs", braid=1, openings=np.int64(2), endpoints="random", pool_seed=np.int64(7))
+        assert idle.pool is pool
+
+
+def test_sizes_of_any_kind_go_with_a_pool():
+    pool = MazePool.generate(3, (9, 11))
+    for size in ((9, 11), [9, np.int64(11)], np.array([9, 11])):
+        assert MazeEnv(pool, size=size).pool is pool
+    square = MazePool.generate(3, 9)
+    for size in (9, np.int64(9), np.array(9)):
+        assert MazeEnv(square, size=size).pool is square
+    for size in (9.0, "9", (9,), True):
+        with pytest.raises(TypeError, match=r"size=.* is not"):
+            MazeEnv(square, size=size)
+
+
 def test_a_pool_excludes_what_would_contradict_it():
     pool = MazePool.generate(3, 9)
     assert MazeEnv(pool, size=9).num_prompts == gym.make("SeraMaze/Prim-9x9-v0", pool=pool).unwrapped.num_prompts == 3
-    with pytest.raises(ValueError, match=r"size=\(17, 17\) does not go with a pool of 9x9"):
+    with pytest.raises(
+        ValueError, match=r"size=\(17, 17\) does not go with a pool of 9x9 mazes; .*id of that size.*MazeEnv\(pool\)"
+    ):
         gym.make("SeraMaze/Prim-17x17-v0", pool=pool)
     with pytest.raises(ValueError, match="num_mazes=5 does not go with a pool, which has 3"):
         MazeEnv(pool, num_mazes=5)

@@ -81,3 +81,6 @@ def test_dict_observation():
     assert observation["position"].tolist() == [1, 2]
     np.testing.assert_array_equal(observation["layout"][0], MazeLayout.from_text(ROOM).walls)
     assert np.argwhere(observation["layout"][1]).tolist() == [[3, 5]]
+    assert set(observation["layout"].ravel().tolist()) == {0, 1}
+    assert observation["layout"].dtype == np.uint8
+    assert env.observation_space["layout"] == gym.spaces.Box(0, 1, (2, 5, 7), np.uint8)

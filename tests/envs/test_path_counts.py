@@ -107,6 +107,7 @@ def test_a_new_path_may_begin_anywhere():
     ("successes", "message"),
     [
         ([True], r"successes has shape \(1,\), but there are 2 paths"),
+        (np.zeros(2, "i4,i4"), r"successes\[0\] is .*; allowed are True and False"),
         ([[True], [False]], r"successes has shape \(2, 1\)"),
         ([True, 0.5], r"successes\[1\] is .*0.5.* allowed are True and False"),
         ([-1, 1], r"successes\[0\] is .*-1"),

@@ -96,6 +96,13 @@ def test_long_labels_are_wrapped_and_dark_sheets_have_light_labels():
         ([WIDE, TALL], {"labels": ["a"]}, ValueError, "1 texts for 2 pictures"),
         ([WIDE, TALL], {"labels": "ab"}, ValueError, "labels='ab'"),
         ([WIDE], {"labels": [1]}, TypeError, r"labels\[0\]=1 must be a str"),
+        ([WIDE], {"columns": True}, TypeError, "columns=True is not an integer"),
+        (WIDE, {}, TypeError, r"pictures=.* is a MazeLayout; allowed is a list"),
+        ([WIDE], {"background": "red"}, TypeError, r"background='red' is a str; allowed is \(red, green, blue\)"),
+        ([WIDE], {"background": 5}, TypeError, "background=5 is a int"),
+        ([WIDE], {"background": (1, 2)}, ValueError, r"background=\(1, 2\) has 2 parts"),
+        ([WIDE], {"background": (1, 2, 256)}, ValueError, r"background\[2\]=256"),
+        ([WIDE], {"background": (1, 2, 0.5)}, TypeError, r"background\[2\]=0.5"),
     ],
 )
 def test_sheet_errors(pictures, arguments, error, message):
@@ -216,6 +223,9 @@ def test_gif_of_noise_has_the_right_size(tmp_path):
         ([blank(2, 2)], {"frames_per_second": 0}, ValueError, "frames_per_second=0 "),
         ([blank(2, 2)], {"frames_per_second": -1}, ValueError, "frames_per_second=-1 "),
         ([blank(2, 2)], {"frames_per_second": float("nan")}, ValueError, "frames_per_second=nan "),
+        ([blank(2, 2)], {"frames_per_second": "10"}, TypeError, "frames_per_second='10' is a str; allowed is a number"),
+        (blank(2, 2), {}, TypeError, r"frames=.* is a Surface; allowed is a list"),
+        ([np.zeros((2, 2, 3), "u1,u1")], {}, TypeError, r"frames\[0\] has dtype"),
         ([blank(2, 2)], {"frames_per_second": 0.001}, ValueError, "frames 0 to 0 show one picture for 1000.0 seconds"),
         ([blank(2, 2), blank(2, 2, RED), *[blank(2, 2)] * 7], {"frames_per_second": 0.01}, ValueError, "frames 2 to 8"),
     ],

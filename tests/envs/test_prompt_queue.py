@@ -215,6 +215,8 @@ class TestReset:
             ({"seed": -1}, ValueError, "seed=-1; allowed is an integer of at least 0"),
             ({"seed": 1.5}, TypeError, "seed=1.5 is a float"),
             ({"seed": True}, TypeError, "seed=True is a bool"),
+            ({"options": 5}, TypeError, "options=5 is a int; allowed is a dict, or None"),
+            ({"options": [1]}, TypeError, "options=.* is a list"),
         ],
     )
     def test_malformed(self, arguments: dict[str, Any], error: type[Exception], message: str):

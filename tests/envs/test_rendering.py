@@ -161,6 +161,7 @@ def test_drawing_goes_on_after_pygame_was_shut_down():
         ({"cell_size": 10**6}, ValueError, "cell_size=1000000 .* 1 to 2182 pixels"),
         ({"cell_size": 2.0}, TypeError, "cell_size=2.0 is not an integer"),
         ({"cell_size": True}, TypeError, "cell_size=True"),
+        ({"cell_size": np.zeros(1, "i4,i4")}, TypeError, "cell_size="),
         ({"agent": (3, 1)}, ValueError, "agent lies outside at row 3, column 1.*rows 0 to 2, columns 0 to 6"),
         ({"agent": (1, -1)}, ValueError, "agent lies outside at row 1, column -1"),
         ({"agent": (0, 0)}, ValueError, "agent lies in a wall at row 0, column 0"),
@@ -292,6 +293,12 @@ def test_opacity_out_of_range_is_refused(max_opacity):
         draw_paths(LOOP, [TOP], [True], max_opacity=max_opacity)
 
 
+@pytest.mark.parametrize("max_opacity", ["a", None, True, [0.5]])
+def test_opacity_must_be_a_number(max_opacity):
+    with pytest.raises(TypeError, match=r"max_opacity=.* allowed is a number over 0 and at most 1"):
+        draw_paths(LOOP, [TOP], [True], max_opacity=max_opacity)
+
+
 # -------------------------------------------------------------------------------------------------------- heat maps
 
 NINE = MazeLayout.from_text("#########\n#S     G#\n#########")
@@ -369,6 +376,12 @@ def test_colour_bar_shows_both_ends():
         (np.zeros((3, 9), complex), {}, TypeError, "dtype complex128"),
         (np.zeros((3, 9)), {"limits": (1, 1)}, ValueError, r"limits=\(1, 1\)"),
         (np.zeros((3, 9)), {"limits": (0, np.nan)}, ValueError, "two finite numbers with low < high"),
+        (np.zeros((3, 9)), {"limits": 5}, TypeError, "limits=5 is a int; allowed is two finite numbers"),
+        (np.zeros((3, 9)), {"limits": "ab"}, TypeError, "limits='ab' is a str"),
+        (np.zeros((3, 9)), {"limits": (0, "b")}, TypeError, r"limits\[1\]='b' is a str"),
+        (np.zeros((3, 9)), {"limits": (0, 1, 2)}, ValueError, r"limits=\(0, 1, 2\) are not \(low, high\)"),
+        (np.zeros((3, 9)), {"limits": (0, 10**400)}, ValueError, r"limits=.* are not \(low, high\)"),
+        (np.zeros((3, 9), "i4,i4"), {}, TypeError, "values have dtype"),
         (np.zeros((3, 9)), {"label": 3}, TypeError, "label=3 must be a str"),
     ],
 )

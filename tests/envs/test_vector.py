@@ -153,6 +153,45 @@ def test_number_of_assigned_prompts_left():
     assert env.num_assigned.tolist() == [2, 0]
 
 
+def test_none_keeps_what_is_left_of_an_assignment():
+    env = MazeVectorEnv(3, MazePool.generate(4, 9))
+    env.assign([[0, 1, 2], [3], [2]])
+    env.reset(seed=0)
+    env.assign([None, (p for p in [1, 1]), None])
+    assert env.num_assigned.tolist() == [2, 2, 0]
+    prompts = [env.reset()[1]["prompt"].tolist()[:2] for _ in range(2)]
+    assert prompts == [[1, 1], [2, 1]]
+
+
+def test_assignments_of_any_iterable():
+    env = MazeVectorEnv(2, MazePool.generate(4, 9))
+    for prompts in (np.array([[0, 1], [2, 3]]), ([0, 1], range(2, 4)), (row for row in ([0, 1], {2: 0, 3: 0}.keys()))):
+        env.assign(prompts)
+        assert [env.reset()[1]["prompt"].tolist() for _ in range(2)] == [[0, 2], [1, 3]]
+
+
+@pytest.mark.parametrize(
+    ("prompts", "words"),
+    [
+        ([1, 2], r"prompts\[0\]=1 is a int; allowed is a list of the prompts of one environment, or None"),
+        (np.array([1, 2]), r"prompts\[0\]=.* allowed is a list"),
+        ([[0], "12"], r"prompts\[1\]='12' is a str"),
+        ([[0], np.array(1)], r"prompts\[1\]=array\(1\) is a ndarray"),
+        ([[0], [1.0]], r"prompts\[1\]\[0\]=1.0"),
+        (None, "prompts=None is a NoneType; allowed is 2 lists of prompts"),
+        (3, "prompts=3 is a int"),
+        ("ab", "prompts='ab' is a str"),
+        ({0: [1], 1: [2]}, "prompts=.* is a dict"),
+    ],
+)
+def test_assignments_of_other_things_change_nothing(prompts, words):
+    env = MazeVectorEnv(2, MazePool.generate(4, 9))
+    env.assign([[3], [3, 3]])
+    with pytest.raises(TypeError, match=words):
+        env.assign(prompts)
+    assert env.num_assigned.tolist() == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("actions", "error", "words"),
     [
@@ -164,6 +203,9 @@ def test_number_of_assigned_prompts_left():
         ([[0, 0]], ValueError, r"got \(1, 2\)"),
         (0, ValueError, r"got \(\)"),
         (["UP", "UP"], TypeError, "dtype"),
+        ([[0], [0, 1]], ValueError, r"shape \(2,\), got what is no array"),
+        (np.array([0, 2**63 + 1], np.uint64), ValueError, r"actions\[1\]=9223372036854775809"),
+        (np.zeros(2, "i4,i4"), TypeError, "dtype"),
     ],
 )
 def test_bad_actions_change_nothing(actions, error, words):
@@ -192,7 +234,18 @@ def test_calls_out_of_order():
     [
         ({"options": {"layout": 1}}, ValueError, "'layout' is not known.*MazePool.from_layouts"),
         ({"options": {"prompt": 9}}, ValueError, r"\['prompt'\]\[0\]=9"),
-        ({"options": {"prompt": [0, 1, 2]}}, ValueError, "holds 3 prompts; give one, or 2"),
+        ({"options": {"prompt": [0, 1, 2]}}, ValueError, r"options\['prompt'\] holds 3 prompts; give one, or 2"),
+        ({"options": {"prompt": [[0], [0, 1]]}}, TypeError, r"options\['prompt'\]\[0\]=\[0\]"),
+        ({"options": {"prompt": None}}, TypeError, r"options\['prompt'\]\[0\]=None"),
+        ({"options": {"prompt": "ab"}}, TypeError, r"options\['prompt'\]='ab'"),
+        ({"options": {"prompt": 1.0}}, TypeError, r"options\['prompt'\]\[0\]=1.0"),
+        ({"options": {"reset_mask": None}}, ValueError, "bool array"),
+        ({"options": 5}, TypeError, "options=5 is a int; allowed is a dict, or None"),
+        ({"options": []}, TypeError, r"options=\[\] is a list"),
+        ({"seed": 1.0}, TypeError, "seed=1.0 is a float; allowed is an int, or a list"),
+        ({"seed": "ab"}, TypeError, "seed='ab' is a str"),
+        ({"seed": [0, 1.0]}, TypeError, r"seed\[1\]=1.0"),
+        ({"seed": 2**128 + 1}, ValueError, "seed="),
         ({"options": {"prompt": [0, 1.5]}}, TypeError, "prompt"),
         ({"options": {"reset_mask": [True, True]}}, ValueError, "bool array"),
         ({"options": {"reset_mask": np.zeros(2, bool)}}, ValueError, "at least one True"),
@@ -203,9 +256,14 @@ def test_calls_out_of_order():
     ],
 )
 def test_bad_resets(arguments, error, words):
-    env = MazeVectorEnv(2, MazePool.generate(4, 9))
+    pool = MazePool.generate(4, 9)
+    env, twin = MazeVectorEnv(2, pool), MazeVectorEnv(2, pool)
+    for one in (env, twin):
+        one.reset(seed=7)
     with pytest.raises(error, match=words):
-        env.reset(**arguments)
+        env.reset(**{"seed": 3, **arguments})
+    for _ in range(5):  # nothing changed
+        assert env.reset()[1]["prompt"].tolist() == twin.reset()[1]["prompt"].tolist()
 
 
 def test_the_caller_keeps_the_options():
@@ -225,6 +283,10 @@ def test_the_caller_keeps_the_options():
         ({"render_mode": "human"}, "'rgb_array' and 'ansi'"),
         ({"autoreset_mode": "SameStop"}, "did you mean 'SameStep'"),
         ({"observation": "pixels"}, "observation='pixels'"),
+        ({"max_episode_steps": 0}, "max_episode_steps=0"),
+        ({"max_episode_steps": 5, "max_steps": 6}, "max_episode_steps=5 is another name of max_steps=6"),
+        ({"cell_size": 0}, "cell_size=0"),
+        ({"pool_seed": -1}, "pool_seed=-1"),
     ],
 )
 def test_bad_arguments(arguments, words):
@@ -237,7 +299,7 @@ def test_make_vec(name):
     envs = gym.make_vec(name, 3, vectorization_mode="vector_entry_point", num_mazes=10)
     assert isinstance(envs, MazeVectorEnv)
     assert envs.num_envs == 3
-    wrapped = wrappers.RecordEpisodeStatistics(wrappers.DictInfoToList(envs) if False else envs)
+    wrapped = wrappers.RecordEpisodeStatistics(envs)
     wrapped.reset(seed=1)
     lengths = []
     for _ in range(30):
@@ -247,6 +309,16 @@ def test_make_vec(name):
     assert min(lengths) >= 1
     wrapped.close()
     assert gym.make_vec(name, 2, vectorization_mode="sync", num_mazes=10).reset(seed=1)[0].shape[0] == 2
+
+
+def test_make_vec_with_max_episode_steps():
+    envs = gym.make_vec("SeraMaze/Prim-9x9-v0", 3, max_episode_steps=5, num_mazes=10, on_wall="stay")
+    envs.reset(seed=0)
+    for step in range(1, 6):
+        _, _, terminated, truncated, infos = envs.step(np.zeros(3, int))
+        assert (truncated.tolist(), terminated.tolist()) == ([step == 5] * 3, [False] * 3)
+    assert infos["is_success"].tolist() == [False] * 3
+    assert MazeVectorEnv(1, size=9, num_mazes=1, max_episode_steps=5, max_steps=5).rules.max_steps == 5
 
 
 def test_info_as_a_list_of_dicts():

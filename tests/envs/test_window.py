@@ -275,6 +275,8 @@ def test_failure_of_the_window_itself_is_an_error_too(monkeypatch):
         (("maze",), TypeError, r"surface must be a pygame.Surface, got str"),
         ((blank(4, 3), 0), ValueError, "frames_per_second=0 is out of range"),
         ((blank(4, 3), -5), ValueError, "frames_per_second=-5"),
+        ((blank(4, 3), "10"), TypeError, "frames_per_second='10' is a str; allowed is a number over 0, or None"),
+        ((blank(4, 3), True), TypeError, "frames_per_second=True is a bool"),
     ],
 )
 def test_show_errors(arguments, error, message):
