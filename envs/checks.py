@@ -25,11 +25,10 @@ def check_choice(name: str, value: object, allowed: Sequence[str]) -> None:
 
 def check_int(name: str, value: object, low: int, high: int) -> int:
     """``value`` as an int from ``low`` to ``high``, or a TypeError or ValueError that names the argument."""
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"{name}={value!r} is not an integer; give one from {low} to {high}") from None
-    if isinstance(value, (bool, np.bool_)) or not low <= number <= high:
+    number = as_integer(value)
+    if number is None and not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}={value!r} is not an integer; give one from {low} to {high}")
+    if number is None or not low <= number <= high:
         raise ValueError(f"{name}={value!r} is out of range; give an integer from {low} to {high}")
     return number
 

@@ -23,6 +23,7 @@ from sera_maze.envs.random_bits import nth_prompt, prompt_key
 from sera_maze.envs.rules import MAX_RESET_SEED, RENDER_MODES, MazeRules, choose_pool
 
 NO_PROMPT = -1
+_BOOLS = (bool, np.bool_)
 _OPTIONS = ("prompt", "layout")
 
 
@@ -218,11 +219,14 @@ class MazeEnv(gym.Env[Any, Any]):
         """
         if self._over:
             raise ResetNeeded("step() was called with no episode running; call reset() first")
+        # Bools would do as numbers; a plain int is told from them at almost no cost.
+        if action.__class__ is not int and isinstance(action, _BOOLS):
+            raise _action_error(action)
         try:
             square = self._square + self._steps_to[action]
         except (TypeError, IndexError):
             raise _action_error(action) from None
-        if action < 0 or action is True or action is False:
+        if action < 0:
             raise _action_error(action)
         self._steps += 1
         hit = self._squares[square]

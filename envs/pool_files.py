@@ -50,8 +50,9 @@ def load_arrays(path: str | Path) -> tuple[NDArray[np.bool_], NDArray[np.int64],
         ValueError: if it is not a whole pool file.
         MemoryError: if its mazes do not fit into memory.
     """
+    source = Path(path)  # open would take a number for an open file
     try:
-        with open(path, "rb") as stream:
+        with source.open("rb") as stream:
             with zipfile.ZipFile(stream) as whole:
                 # Checksums are read first: NumPy would believe a damaged shape and ask for any amount of memory.
                 if (bad := whole.testzip()) is not None:
