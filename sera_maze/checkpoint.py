@@ -27,13 +27,12 @@ from sera_maze.parameter_state import class_name, load_parameter_state, named_te
 from sera_maze.plain_values import decode, decode_space, encode, encode_space
 from sera_maze.policies import MazePolicy
 from sera_maze.resumable import PromptState, ResumableAlgorithm, check_spaces
-from sera_maze.run_log import resumed_logger
 from sera_maze.vec_env import MazeVecEnv
 
 if TYPE_CHECKING:
     from sera_maze.maxrl import MaxRL
 
-__all__ = ["load_as", "load_checkpoint", "resumed_logger", "save_checkpoint"]
+__all__ = ["load_as", "load_checkpoint", "save_checkpoint"]
 
 _Algorithm = TypeVar("_Algorithm", bound=ResumableAlgorithm)
 _COUNTERS = (
