@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sera_maze.envs.errors import LayoutError as LayoutError
+    from sera_maze.envs.fresh_mazes import FreshMazes as FreshMazes
     from sera_maze.envs.generate import generate_layouts as generate_layouts
     from sera_maze.envs.layout import MazeLayout as MazeLayout
     from sera_maze.envs.maze import MazeEnv as MazeEnv
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from sera_maze.envs.vector import MazeVectorEnv as MazeVectorEnv
 
 _PUBLIC = {
+    "FreshMazes": "fresh_mazes",
     "LayoutError": "errors",
     "MazeEnv": "maze",
     "MazeLayout": "layout",
@@ -29,8 +31,8 @@ _PUBLIC = {
 }
 
 __all__ = [
-    "LayoutError", "MazeEnv", "MazeLayout", "MazePool", "MazeVectorEnv", "PromptQueue", "generate_layouts",
-    "register_envs",
+    "FreshMazes", "LayoutError", "MazeEnv", "MazeLayout", "MazePool", "MazeVectorEnv", "PromptQueue",
+    "generate_layouts", "register_envs",
 ]  # fmt: skip
 
 # Names in the ids and what they generate. A braided maze has no dead ends, so usually several solutions.

@@ -1,10 +1,11 @@
 """The numba decorators of all kernels, and the folder in which compiled kernels are kept.
 
 numba compiles a kernel anew when the kernel's own file has changed, but a kernel takes in parts from other files too.
-So the folder's name holds a digest of all files with kernels, and a change in any of them leaves everything that was
-compiled before behind. It lies below the first of these that can be written: ``NUMBA_CACHE_DIR`` where it is set, the
-package's ``__pycache__``, the user's cache folder (``XDG_CACHE_HOME``, else ``~/.cache``). Where none can, kernels are
-compiled in each process, and a warning says so.
+So the folder's name holds a digest of all files here with kernels, and a change in any of them leaves everything that
+was compiled before behind. (Kernels elsewhere in the package take in parts from their own file and from here.) It lies
+below the first of these that can be written: ``NUMBA_CACHE_DIR`` where it is set, the package's ``__pycache__``, the
+user's cache folder (``XDG_CACHE_HOME``, else ``~/.cache``). Where none can, kernels are compiled in each process, and a
+warning says so.
 """
 
 from __future__ import annotations

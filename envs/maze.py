@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sera_maze.envs.cell_sizes import choose_cell_size
 from sera_maze.envs.checks import as_integer, as_options, check_int
+from sera_maze.envs.fresh_mazes import FreshMazes, Mazes
 from sera_maze.envs.layout import ACTION_NAMES, MazeLayout
 from sera_maze.envs.layout_text import Cell
 from sera_maze.envs.observations import ENCODERS, Encoder, observation_space
@@ -72,8 +73,8 @@ class MazeEnv(gym.Env[Any, Any]):
 
     ## Arguments
     Args:
-        pool: the mazes; None generates `num_mazes` different ones from the arguments up to `distance`. With a pool,
-            those from `algorithm` on are checked, but not used.
+        pool: the mazes, a `MazePool` or `FreshMazes`; None generates `num_mazes` different ones from the arguments up
+            to `distance`. With a pool, those from `algorithm` on are checked, but not used.
         size: (height, width) or one int, in grid squares, walls included; None: that of the pool, or 17x17.
         num_mazes: number of generated mazes; None: 1024.
         algorithm: "prim", "dfs", "kruskal", "wilson", "division" or "rooms".
@@ -101,7 +102,7 @@ class MazeEnv(gym.Env[Any, Any]):
 
     def __init__(
         self,
-        pool: MazePool | None = None,
+        pool: Mazes | None = None,
         *,
         size: int | Sequence[int] | None = None,
         num_mazes: int | None = None,
@@ -191,6 +192,8 @@ class MazeEnv(gym.Env[Any, Any]):
         if prompt is None:
             prompt = self._next_prompt()
         self._prompt = NO_PROMPT if pool is not self.pool else prompt
+        if isinstance(pool, FreshMazes):
+            pool, prompt = MazePool.from_layouts([pool[prompt]]), 0
         self._pool, self._index = pool, prompt
         self._squares = pool.planes[prompt].tobytes()
         width = self._width
@@ -301,7 +304,7 @@ class MazeEnv(gym.Env[Any, Any]):
         self._drawn += 1
         return prompt
 
-    def _options(self, options: dict[str, Any]) -> tuple[MazePool, int | None]:
+    def _options(self, options: dict[str, Any]) -> tuple[Mazes, int | None]:
         for name in options:
             if name not in _OPTIONS:
                 near = difflib.get_close_matches(str(name), _OPTIONS, 1)

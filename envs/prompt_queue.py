@@ -124,7 +124,8 @@ class PromptQueue(gym.Wrapper[ObsType, ActType, ObsType, ActType], RecordConstru
 
     Args:
         env: the env to wrap.
-        prompts: one entry a prompt: a seed (int, at least 0), reset options (dict), or a pair (seed, options).
+        prompts: one entry a prompt: a seed (int, at least 0), reset options (dict), or a pair (seed, options). A range
+            of seeds may be as long as range(2**40), for prompts that never come twice.
         success: says from a finished `Episode` whether it was a success. None: the env's last ``info`` has
             ``is_success`` already.
 
@@ -162,11 +163,15 @@ class PromptQueue(gym.Wrapper[ObsType, ActType, ObsType, ActType], RecordConstru
             )
         if not len(prompts):
             raise ValueError("prompts is empty; allowed is at least one seed, dict of options or pair (seed, options)")
-        self._prompts = [_as_pair(f"prompts[{i}]", prompt) for i, prompt in enumerate(prompts)]
-        plain = [
-            copy.deepcopy(options) if seed is None else [seed, copy.deepcopy(options)] if options else seed
-            for seed, options in self._prompts
-        ]
+        self._prompts = _as_prompts(prompts)
+        plain: Any = (
+            self._prompts
+            if isinstance(self._prompts, range)
+            else [
+                copy.deepcopy(options) if seed is None else [seed, copy.deepcopy(options)] if options else seed
+                for seed, options in self._prompts
+            ]
+        )
         RecordConstructorArgs.__init__(self, _disable_deepcopy=True, prompts=plain, success=success)
         gym.Wrapper.__init__(self, env)
         self._success = success
@@ -222,7 +227,8 @@ class PromptQueue(gym.Wrapper[ObsType, ActType, ObsType, ActType], RecordConstru
         else:
             assigned = self._assignments.take()
             self._prompt = int(self._generator.integers(self.num_prompts)) if assigned is None else assigned
-        own_seed, own_options = self._prompts[self._prompt]
+        entry = self._prompts[self._prompt]
+        own_seed, own_options = (entry, {}) if isinstance(entry, int) else entry
         if shared := extra.keys() & own_options.keys():
             raise ValueError(
                 f"options sets {sorted(shared, key=str)}, which prompt {self._prompt} sets already; leave them out"
@@ -274,6 +280,15 @@ def _as_seed(name: str, value: object) -> int:
     if seed < 0:
         raise ValueError(f"{name}={seed}; allowed is an integer of at least 0")
     return seed
+
+
+def _as_prompts(prompts: Sequence[Prompt]) -> range | list[tuple[int | None, dict[str, Any]]]:
+    """Read ``prompts`` as pairs. A range of seeds stays one, however long: its ends say whether all are right."""
+    if isinstance(prompts, range):
+        for i in (0, len(prompts) - 1):
+            _as_seed(f"prompts[{i}]", prompts[i])
+        return prompts
+    return [_as_pair(f"prompts[{i}]", prompt) for i, prompt in enumerate(prompts)]
 
 
 def _as_pair(name: str, prompt: Prompt) -> tuple[int | None, dict[str, Any]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sera_maze.envs.checks import as_sides, check_choice, check_int
+from sera_maze.envs.fresh_mazes import FreshMazes, Mazes
 from sera_maze.envs.generate import MAX_SEED, MAX_SIDE, MazeSpec
 from sera_maze.envs.pool import MazePool
 
@@ -61,8 +62,8 @@ class MazeRules:
 
 
 def choose_pool(
-    pool: MazePool | None, size: int | Sequence[int] | None, num_mazes: int | None, generator: dict[str, Any]
-) -> MazePool:
+    pool: Mazes | None, size: int | Sequence[int] | None, num_mazes: int | None, generator: dict[str, Any]
+) -> Mazes:
     """The given pool, checked against ``size``; or a generated one.
 
     Args:
@@ -75,13 +76,15 @@ def choose_pool(
     if pool is None:
         count = DEFAULT_NUM_MAZES if num_mazes is None else check_int("num_mazes", num_mazes, 1, 2**31)
         return MazePool.generate(count, (17, 17) if size is None else size, **generator)
-    if not isinstance(pool, MazePool):
+    if not isinstance(pool, MazePool | FreshMazes):
         raise TypeError(
-            f"pool must be a MazePool, got {type(pool).__name__}; make one with MazePool.from_layouts([...])"
+            f"pool must be a MazePool or FreshMazes, got {type(pool).__name__}; make one with "
+            "MazePool.from_layouts([...])"
         )
     if num_mazes is not None:
         raise ValueError(
-            f"num_mazes={num_mazes} does not go with a pool, which has {len(pool)} mazes; use pool[:{num_mazes}]"
+            f"num_mazes={num_mazes} does not go with a pool, which has {len(pool)} mazes; leave num_mazes out"
+            + (f", or use pool[:{num_mazes}]" if isinstance(pool, MazePool) else "")
         )
     height, width = pool.size
     if size is not None and as_sides(size) != pool.size:

@@ -107,7 +107,13 @@ class MazeVectorEnv(VectorEnv[Any, Any, Any]):
             if max_steps is not None and max_steps != steps:
                 raise ValueError(f"max_episode_steps={steps} is another name of max_steps={max_steps!r}; give one")
             max_steps = steps
-        self.pool = choose_pool(pool, size, num_mazes, generator)
+        mazes = choose_pool(pool, size, num_mazes, generator)
+        if not isinstance(mazes, MazePool):
+            raise TypeError(
+                f"a MazeVectorEnv needs all mazes at hand, a MazePool, got {mazes!r}; use MazeEnv(...) for those, also "
+                "several in a vector environment"
+            )
+        self.pool = mazes
         self.rules = MazeRules(self.pool.size, observation, radius, on_wall, max_steps, render_mode)
         self.render_mode, self.autoreset_mode, self.copy = render_mode, autoreset_mode, copy
         self.metadata = {**MazeEnv.metadata, "render_modes": ["rgb_array", "ansi"], "autoreset_mode": autoreset_mode}

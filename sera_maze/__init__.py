@@ -20,6 +20,7 @@ from sera_maze import envs as envs
 if TYPE_CHECKING:
     __version__: str
     from sera_maze.callbacks import CoverageCallback as CoverageCallback
+    from sera_maze.envs.fresh_mazes import FreshMazes as FreshMazes
     from sera_maze.envs.layout import MazeLayout as MazeLayout
     from sera_maze.envs.pool import MazePool as MazePool
     from sera_maze.maxrl import SERA as SERA
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "CoverageCallback": "sera_maze.callbacks",
+    "FreshMazes": "sera_maze.envs.fresh_mazes",
     "MazeLayout": "sera_maze.envs.layout",
     "MazePolicy": "sera_maze.policies",
     "MazePool": "sera_maze.envs.pool",
@@ -40,6 +42,7 @@ _PUBLIC = {
 __all__ = [
     "SERA",
     "CoverageCallback",
+    "FreshMazes",
     "MaxRL",
     "MazeLayout",
     "MazePolicy",

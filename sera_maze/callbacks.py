@@ -13,6 +13,7 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv
 
+from sera_maze.envs.atomic_files import whole_file
 from sera_maze.envs.generate import check_int
 from sera_maze.envs.pool import MazePool
 from sera_maze.envs.rules import MazeRules
@@ -205,7 +206,5 @@ def read_history(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 def write_history(path: Path, history: Sequence[dict[str, Any]]) -> None:
     """Write the JSON lines file, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text("".join(json.dumps(entry) + "\n" for entry in history), encoding="utf-8")
-    os.replace(part, path)
+    with whole_file(path) as file:
+        file.write("".join(json.dumps(entry) + "\n" for entry in history).encode())

@@ -19,6 +19,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from torch import Tensor
 
 from sera_maze.checkpoint_files import Contents, read_version, write_version
+from sera_maze.envs.fresh_mazes import FreshMazes, Mazes
 from sera_maze.envs.maze import MazeEnv
 from sera_maze.envs.pool import MazePool
 from sera_maze.envs.pool_files import package_version
@@ -70,7 +71,8 @@ def save_checkpoint(model: ResumableAlgorithm, folder: str | Path) -> Path:
             header, tensors = _header(model)
         except TypeError as error:
             raise TypeError(f"{error}. To save it all the same: a name that ends in .zip saves with pickle") from None
-        pool = None if model.env is None else plain_mazes(model.env).pool
+        mazes = None if model.env is None else plain_mazes(model.env).pool
+        pool = mazes.exclude if isinstance(mazes, FreshMazes) else mazes
         # Copies, since the format holds only tensors that share no memory.
         copies = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
     write_version(path, Contents(header, copies, pool))
@@ -121,7 +123,7 @@ def load_as(
         saved = {name: decode(value) for name, value in header["arguments"].items()}
         observation_space, action_space = (decode_space(header["spaces"][name]) for name in ("observation", "action"))
         prompts = _saved_prompts(header, tensors, folder)
-        if env is None and pool is not None:
+        if env is None and header["environments"] is not None:
             env = _rebuilt(header["environments"], pool)
         optimizers = header["optimizers"]
         counters = {name: header["counters"][name] for name in _COUNTERS}
@@ -185,18 +187,22 @@ def _header(model: ResumableAlgorithm) -> tuple[dict[str, Any], dict[str, Tensor
 
 
 def _environments(env: VecEnv) -> dict[str, Any] | None:
-    rules = plain_mazes(env).rules
-    if rules is None:
+    found = plain_mazes(env)
+    if found.rules is None:
         return None
+    rules, mazes = found.rules, found.pool
     kind = "MazeVecEnv" if isinstance(env.unwrapped, MazeVecEnv) else "MazeEnv"
-    return {"kind": kind, "num_envs": env.num_envs, "rules": {name: getattr(rules, name) for name in _RULES}}
+    fresh = {"seed": mazes.seed, **mazes.spec.to_dict()} if isinstance(mazes, FreshMazes) else None
+    kept = {name: getattr(rules, name) for name in _RULES}
+    return {"kind": kind, "num_envs": env.num_envs, "rules": kept, "fresh": fresh}
 
 
-def _rebuilt(record: dict[str, Any], pool: MazePool) -> VecEnv:
+def _rebuilt(record: dict[str, Any], pool: MazePool | None) -> VecEnv:
     rules, num_envs = {name: record["rules"][name] for name in _RULES}, record["num_envs"]
+    mazes: Mazes | None = pool if record["fresh"] is None else FreshMazes(**record["fresh"], exclude=pool)
     if record["kind"] == "MazeVecEnv":
         return MazeVecEnv(num_envs, pool, **rules)
-    return DummyVecEnv([lambda: Monitor(MazeEnv(pool, **rules))] * num_envs)
+    return DummyVecEnv([lambda: Monitor(MazeEnv(mazes, **rules))] * num_envs)
 
 
 def _policy_name(model: ResumableAlgorithm) -> dict[str, str]:

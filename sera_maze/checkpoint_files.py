@@ -26,6 +26,7 @@ import numpy as np
 import safetensors.torch
 from torch import Tensor
 
+from sera_maze.envs.fresh_mazes import FreshMazes, Mazes
 from sera_maze.envs.pool import MazePool
 
 POINTER, HEADER, TENSORS, POOL = "latest.json", "checkpoint.json", "tensors.safetensors", "pool.npz"
@@ -41,7 +42,7 @@ class Contents(NamedTuple):
     Attributes:
         header: everything that JSON can hold.
         tensors: by name, on the CPU.
-        pool: the mazes, or None.
+        pool: the mazes, or those that fresh mazes exclude; or None.
     """
 
     header: dict[str, Any]
@@ -49,8 +50,10 @@ class Contents(NamedTuple):
     pool: MazePool | None
 
 
-def pool_digest(pool: MazePool) -> str:
+def pool_digest(pool: Mazes) -> str:
     """SHA-256 of the mazes of a pool in their order, whatever their provenance."""
+    if isinstance(pool, FreshMazes):
+        return pool.digest
     digest = hashlib.sha256(repr(pool.walls.shape).encode())
     for array in (pool.walls, pool.start, pool.goal):
         digest.update(np.ascontiguousarray(array).data)

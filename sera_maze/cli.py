@@ -19,7 +19,7 @@ from sera_maze import __version__
 from sera_maze.envs.atomic_files import whole_file
 from sera_maze.envs.layout_files import SUFFIXES, read_layouts
 from sera_maze.envs.pool import MazePool
-from sera_maze.train_commands import Eval, Train
+from sera_maze.train_commands import Bench, Eval, Train
 
 # A sheet shows the first mazes of larger pools.
 _MAX_DRAWN = 100
@@ -95,7 +95,7 @@ class Mazes:
                 raise ValueError(f"--{name} is for mazes that are generated, and {instead} takes others; leave one out")
 
 
-COMMANDS: dict[str, Any] = {"train": Train, "eval": Eval, "mazes": Mazes}
+COMMANDS: dict[str, Any] = {"train": Train, "eval": Eval, "mazes": Mazes, "bench": Bench}
 
 
 def parse_size(text: str) -> tuple[int, int]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from sera_maze.envs.generate import check_int
+from sera_maze.envs.kernels import kernel, kernel_part
 from sera_maze.solutions import distinct_solutions as distinct_solutions
 from sera_maze.solutions import distinct_solutions_by_prompt as distinct_solutions_by_prompt
 
@@ -135,7 +135,7 @@ def pass_at_k(n: Any, c: Any, k: Any) -> Any:
     _check_range("c", successes, successes < 0, successes > samples, samples, "give 0 to n successes")
     _check_range("k", draws, draws < 1, draws > samples, samples, "give 1 to n; for a larger k, sample more")
     result = np.empty(samples.shape)
-    n_flat, c_flat, k_flat = (np.asarray(values, np.int64).ravel() for values in (samples, successes, draws))
+    n_flat, c_flat, k_flat = (np.array(values.ravel(), np.int64, order="C") for values in (samples, successes, draws))
     _fill_pass_at_k(n_flat, c_flat, k_flat, result.reshape(-1))
     return result if samples.ndim else float(result)
 
@@ -161,7 +161,7 @@ def _check_range(
         raise ValueError(f"{name}={values[at]}{where} is out of range with n={samples[at]}; {remedy}")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_pass_at_k(samples, successes, draws, result):  # type: ignore[no-untyped-def]
     """pass@k of E elements, all (E,): int64 samples, successes and draws to float64 result."""
     for e in range(result.size):
@@ -175,7 +175,7 @@ def _fill_pass_at_k(samples, successes, draws, result):  # type: ignore[no-untyp
             result[e] = -math.expm1(_log_quotient(float(n), few, float(many)))
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def _log_quotient(n, few, many):  # type: ignore[no-untyped-def]
     """Sum of f(i) = log(1 - many / (n - i)) over i = 0 to few - 1: log of C(n - many, few) / C(n, few)."""
     total = 0.0

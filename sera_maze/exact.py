@@ -22,6 +22,7 @@ from torch import Tensor
 
 from sera_maze.alignment import Alignment as Alignment
 from sera_maze.alignment import alignment as alignment
+from sera_maze.envs.fresh_mazes import FreshMazes, Mazes, arrays_of
 from sera_maze.envs.generate import check_choice, check_int
 from sera_maze.envs.pool import MazePool
 from sera_maze.envs.rules import MazeRules
@@ -56,7 +57,7 @@ def success_probability(
 ) -> Tensor: ...  # fmt: skip
 @overload
 def success_probability(
-    policy: MapPolicy, /, pool: MazePool, horizon: int | None = None, on_wall: str = "fail", *,
+    policy: MapPolicy, /, pool: Mazes, horizon: int | None = None, on_wall: str = "fail", *,
     prompts: ArrayLike | Tensor | None = None, batch_size: int = 256, backend: str = "auto",
 ) -> Tensor: ...  # fmt: skip
 def success_probability(source: Any, /, *arguments: Any, **options: Any) -> Tensor:
@@ -114,7 +115,7 @@ def visits(
 ) -> Tensor: ...  # fmt: skip
 @overload
 def visits(
-    policy: MapPolicy, /, pool: MazePool, horizon: int | None = None, on_wall: str = "fail", *,
+    policy: MapPolicy, /, pool: Mazes, horizon: int | None = None, on_wall: str = "fail", *,
     prompts: ArrayLike | Tensor | None = None, batch_size: int = 256, backend: str = "auto",
 ) -> Tensor: ...  # fmt: skip
 @torch.no_grad()
@@ -145,7 +146,7 @@ def expected_steps(
 ) -> Tensor: ...  # fmt: skip
 @overload
 def expected_steps(
-    policy: MapPolicy, /, pool: MazePool, horizon: int | None = None, on_wall: str = "fail", *,
+    policy: MapPolicy, /, pool: Mazes, horizon: int | None = None, on_wall: str = "fail", *,
     prompts: ArrayLike | Tensor | None = None, batch_size: int = 256, backend: str = "auto",
 ) -> Tensor: ...  # fmt: skip
 @torch.no_grad()
@@ -176,7 +177,7 @@ def expected_steps(source: Any, /, *arguments: Any, **options: Any) -> Tensor:
 
 def log_likelihood_gradient(
     policy: TrainableMapPolicy,
-    pool: MazePool,
+    pool: Mazes,
     horizon: int | None = None,
     on_wall: str = "fail",
     *,
@@ -285,7 +286,7 @@ def _chains(source: Any, /, *arguments: Any, **options: Any) -> Iterator[tuple[T
 
 
 def _policy_chains(
-    policy: MapPolicy, pool: MazePool, horizon: int | None = None, on_wall: str = "fail", *,
+    policy: MapPolicy, pool: Mazes, horizon: int | None = None, on_wall: str = "fail", *,
     prompts: ArrayLike | Tensor | None = None, batch_size: int = 256, backend: str = "auto",
 ) -> Iterator[tuple[Tensor, MarkovChains]]:  # fmt: skip
     if not callable(getattr(policy, "log_prob_map", None)):
@@ -298,16 +299,19 @@ def _policy_chains(
     batch_size = check_int("batch_size", batch_size, 1, 2**40)
     for low in range(0, len(indices), batch_size):
         part = indices[low : low + batch_size]
-        walls, goal = (torch.from_numpy(array[part]).to(policy.device) for array in (pool.walls, pool.goal))
+        mazes = arrays_of(pool, part)
+        walls, goal = (torch.from_numpy(array).to(policy.device) for array in (mazes.walls, mazes.goal))
         log_probs = policy.log_prob_map(walls, goal)
-        yield checked_chains(log_probs, walls, pool.start[part], goal, rules.horizon, on_wall, backend=backend)
+        yield checked_chains(log_probs, walls, mazes.start, goal, rules.horizon, on_wall, backend=backend)
 
 
-def _checked_prompts(prompts: ArrayLike | Tensor | None, pool: MazePool) -> NDArray[np.int64]:
-    if not isinstance(pool, MazePool):
+def _checked_prompts(prompts: ArrayLike | Tensor | None, pool: Mazes) -> NDArray[np.int64]:
+    if not isinstance(pool, MazePool | FreshMazes):
         raise TypeError(
             f"pool must be a MazePool, got {type(pool).__name__}; make one with MazePool.from_layouts([...])"
         )
+    if prompts is None and isinstance(pool, FreshMazes):
+        raise ValueError(f"{pool!r} has too many mazes to go through; say which, as in prompts=range(256)")
     if prompts is None:
         return np.arange(len(pool))
     indices = prompts.cpu().numpy() if isinstance(prompts, Tensor) else np.asarray(prompts)
@@ -318,9 +322,9 @@ def _checked_prompts(prompts: ArrayLike | Tensor | None, pool: MazePool) -> NDAr
     return indices.astype(np.int64)
 
 
-def _raise_zero(pool: MazePool, prompt: int, horizon: int) -> None:
+def _raise_zero(pool: Mazes, prompt: int, horizon: int) -> None:
     raise ValueError(
         f"prompt {prompt} has success probability 0 in float64, so log p has no gradient (its shortest path has "
-        f"{pool.shortest_lengths[prompt]} moves, the horizon is {horizon}); give a policy that can solve it, leave it "
-        "out of prompts, or pass zero='skip'"
+        f"{pool[prompt].shortest_path_length} moves, the horizon is {horizon}); give a policy that can solve it, "
+        "leave it out of prompts, or pass zero='skip'"
     )

@@ -10,8 +10,8 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor
 
+from sera_maze.envs.fresh_mazes import FreshMazes, Mazes
 from sera_maze.envs.maze import MazeEnv
-from sera_maze.envs.pool import MazePool
 from sera_maze.envs.rules import MazeRules
 from sera_maze.policies import MazePolicy
 from sera_maze.vec_env import MazeVecEnv
@@ -30,7 +30,7 @@ class FastPath:
         reason: why rollouts must be stepped; empty if they need not.
     """
 
-    pool: MazePool | None
+    pool: Mazes | None
     rules: MazeRules | None
     reason: str = ""
 
@@ -58,10 +58,16 @@ def plain_mazes(env: VecEnv) -> FastPath:
         mazes.append(inner)
     first = mazes[0]
     for other in mazes[1:]:
-        same_pool = other.pool is first.pool or other.pool.digests.tolist() == first.pool.digests.tolist()
-        if not same_pool or other.rules != first.rules:
+        if not same_mazes(other.pool, first.pool) or other.rules != first.rules:
             return _stepped("the environments have different mazes or rules")
     return FastPath(first.pool, first.rules)
+
+
+def same_mazes(one: Mazes, other: Mazes) -> bool:
+    """Whether prompt i of one is prompt i of the other, for all i."""
+    if isinstance(one, FreshMazes) or isinstance(other, FreshMazes):
+        return isinstance(one, FreshMazes) and isinstance(other, FreshMazes) and one.digest == other.digest
+    return one is other or one.digests.tolist() == other.digests.tolist()
 
 
 def _unwatched(env: gym.Env) -> gym.Env:

@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sera_maze.envs.kernels import kernel, kernel_part
 from sera_maze.envs.layout import ACTION_STEPS
 
 # Mazes in one kernel call: enough to make the call's cost vanish, few enough for threads to share the work evenly.
@@ -53,7 +53,7 @@ def occupancy(
     unfinished = np.empty(count)
 
     def fill(part: slice) -> None:
-        table = log_probs[part].reshape(-1, height * width, 4).astype(np.float64)
+        table = np.array(log_probs[part].reshape(-1, height * width, 4), np.float64, order="C")
         _fill_visits(
             table, squares[part], starts[part], goals[part], steps, horizon, stay, visits[part], unfinished[part]
         )
@@ -92,15 +92,16 @@ def gradient(
     """
     count, height, width = walls.shape
     squares, starts, goals, steps = _flat(walls, start, goal)
+    scales = np.array(scale, np.float64, order="C")
     result = np.zeros((count, height * width, 4))
     most_open = height * width - int(squares.sum(1).min(initial=height * width))
     whole = horizon * most_open * np.dtype(np.float64).itemsize <= _MAX_HISTORY_BYTES
     segment = horizon if whole else math.isqrt(horizon - 1) + 1
 
     def fill(part: slice) -> None:
-        table = log_probs[part].reshape(-1, height * width, 4).astype(np.float64)
+        table = np.array(log_probs[part].reshape(-1, height * width, 4), np.float64, order="C")
         _fill_gradient(
-            table, squares[part], starts[part], goals[part], steps, horizon, stay, scale[part], segment, most_open,
+            table, squares[part], starts[part], goals[part], steps, horizon, stay, scales[part], segment, most_open,
             result[part],
         )  # fmt: skip
 
@@ -111,7 +112,7 @@ def gradient(
 def _flat(walls: NDArray[np.bool_], start: NDArray[np.int64], goal: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
     """Walls (M, H * W) uint8, flat starts and goals (M,) int64, and the flat step of each action (4,) int64."""
     count, height, width = walls.shape
-    squares = np.ascontiguousarray(walls).view(np.uint8).reshape(count, height * width)
+    squares = np.array(walls, bool, order="C").view(np.uint8).reshape(count, height * width)
     return squares, start @ (width, 1), goal @ (width, 1), np.array(ACTION_STEPS) @ (width, 1)
 
 
@@ -125,7 +126,7 @@ def _in_threads(fill: Callable[[slice], None], count: int, num_threads: int) -> 
             list(pool.map(fill, parts))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_visits(log_probs, walls, starts, goals, steps, horizon, stay, visits, unfinished):  # type: ignore[no-untyped-def]
     size = walls.shape[1]
     number, square = np.empty(size, np.int32), np.empty(size, np.int32)
@@ -148,7 +149,7 @@ def _fill_visits(log_probs, walls, starts, goals, steps, horizon, stay, visits, 
             visits[m, square[s]] = total[s]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_gradient(log_probs, walls, starts, goals, steps, horizon, stay, scale, segment, most_open, result):  # type: ignore[no-untyped-def]
     """Occupancies forward in time, kept at the start of each segment; then segment by segment back, with the values."""
     size, num_segments = walls.shape[1], (horizon + segment - 1) // segment
@@ -186,7 +187,7 @@ def _fill_gradient(log_probs, walls, starts, goals, steps, horizon, stay, scale,
                 result[m, square[s], a] = total[s, a]
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def _link(log_probs, walls, goal, steps, stay, number, square, target, outflow, source, inflow):  # type: ignore[no-untyped-def]
     """Number the open squares of a maze and list their moves; return how many there are.
 
@@ -225,7 +226,7 @@ def _link(log_probs, walls, goal, steps, stay, number, square, target, outflow, 
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def _push(old, new, n, source, inflow):  # type: ignore[no-untyped-def]
     """One step of the occupancy, from old (n,) to new (n,)."""
     for s in range(n):
@@ -234,7 +235,7 @@ def _push(old, new, n, source, inflow):  # type: ignore[no-untyped-def]
         new[s] = vertical + horizontal
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def _pull(old, new, occupied, total, n, target, outflow):  # type: ignore[no-untyped-def]
     """One step of the values, from old (n,) to new (n,), with its share of the gradient added to total (n, 4)."""
     for s in range(n):

@@ -22,14 +22,15 @@ from sera_maze.exact import success_probability
 from sera_maze.fast_path import FastPath, find_fast_path
 from sera_maze.objective import LossTerms, accumulate_gradient, rollout_weights
 from sera_maze.options import ADVANTAGES, ALLOCATORS, ROUNDINGS, SAMPLERS, SUCCESS
-from sera_maze.policies import MazePolicy, SmallGridPolicy
-from sera_maze.prompt_order import PromptOrder
+from sera_maze.policies import MazePolicy, SmallGridPolicy, success_logits
+from sera_maze.prompt_order import PromptOrder, is_endless
 from sera_maze.resumable import ResumableAlgorithm, uninterrupted
 from sera_maze.rollouts import Rollouts
 from sera_maze.sampling import MapSampler, StepSampler, StoppedByCallback
-from sera_maze.success import CriticSuccess, ExactSuccess, SuccessEstimator, SuccessHistory
+from sera_maze.success import CriticSuccess, ExactSuccess, SuccessEstimator, SuccessHistory, UnknownSuccess
 from sera_maze.warm_start import warm_start
 
+_MAZES_A_PASS = 256
 _ITERATIONS = 0x49544552  # sets these random numbers apart from those of the prompt order
 
 
@@ -47,8 +48,10 @@ class MaxRL(ResumableAlgorithm):
         rollouts_per_prompt: N0; a batch has B N0 rollouts, the budget, whatever the allocation.
         allocator: "uniform" (N0 each) or "sera" (equal attenuation).
         advantage: "maxrl", "rloo", "grpo", "reinforce" or "success_average", see `group_advantages`.
-        success: where SERA's success probabilities come from: "history" (`SuccessHistory`), "critic" (the policy's
-            success head, trained along) or "exact" (computed); the last two need a MazePolicy on plain mazes.
+        success: where SERA's success probabilities come from: "history" (`SuccessHistory`, for prompts that come again
+            and again), "critic" (the policy's value head on first observations, trained along to give the logit of
+            success: also for prompts never seen before, such as `FreshMazes`) or "exact" (computed; needs a MazePolicy
+            on plain mazes).
         n_min: least rollouts of an active prompt.
         n_max: most rollouts of a prompt; None: 4 N0.
         activation_threshold: see `allocate`; None keeps all prompts active.
@@ -195,17 +198,23 @@ class MaxRL(ResumableAlgorithm):
         return MapSampler(self.fast_path.pool, self.fast_path.rules, self.seed)
 
     def _success_estimator(self, num_prompts: int) -> SuccessEstimator:
-        if self.success == "history":
-            return SuccessHistory(num_prompts, device=self.device)
-        sampler = self.map_sampler
-        if sampler is None:
-            raise ValueError(
-                f"success={self.success!r} needs a MazePolicy on plain mazes, but {self.fast_path.reason}; "
-                "use success='history'"
-            )
+        if self.success == "critic":
+            return CriticSuccess(self._critic_logits)
         if self.success == "exact":
+            if self.fast_path.pool is None:
+                raise ValueError(
+                    f"success='exact' needs a MazePolicy on plain mazes, but {self.fast_path.reason}; "
+                    "use success='history' or 'critic'"
+                )
             return ExactSuccess(self._exact_probability)
-        return CriticSuccess(self._critic_logits)
+        if not is_endless(num_prompts):
+            return SuccessHistory(num_prompts, device=self.device)
+        if self.allocator == "uniform":
+            return UnknownSuccess()
+        raise ValueError(
+            f"success='history' learns about prompts that come again, but of {num_prompts} prompts none does; "
+            "use success='critic'"
+        )
 
     @torch.no_grad()
     def _exact_probability(self, prompts: Tensor) -> Tensor:
@@ -217,12 +226,17 @@ class MaxRL(ResumableAlgorithm):
 
     @torch.no_grad()
     def _critic_logits(self, prompts: Tensor) -> Tensor:
+        self.policy.set_training_mode(False)
         sampler = self.map_sampler
-        assert sampler is not None
+        if sampler is None:
+            assert self._step_sampler is not None
+            return success_logits(self.policy, self._step_sampler.first_observations(prompts))
         assert isinstance(self.policy, MazePolicy)
-        walls, goal = sampler.mazes(prompts)
-        values = self.policy.maps(walls, goal)[1].flatten(1)
-        return values.gather(1, sampler.board(prompts).start[:, None])[:, 0]
+        logits = []
+        for part in prompts.split(_MAZES_A_PASS):
+            values = self.policy.maps(*sampler.mazes(part))[1].flatten(1)
+            logits.append(values.gather(1, sampler.board(part).start[:, None])[:, 0])
+        return torch.cat(logits)
 
     def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
         """Go on with other environments of the same spaces; the success history starts anew with other prompts."""

@@ -21,7 +21,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor
 from torch.nn import functional
 
-from sera_maze.policies import MazePolicy
+from sera_maze.policies import MazePolicy, success_logits
 from sera_maze.rollouts import Rollouts
 
 MAZES_A_PASS = 64
@@ -129,16 +129,24 @@ def _map_losses(
             entropy = -(log_probs.exp() * log_probs).sum(dim=-1)
             total = total - terms.ent_coef * (visits[part] * entropy).sum()
         if terms.critic_coef:
-            total = total + terms.critic_coef * _critic_loss(values, rollouts, part)
+            logits = values.flatten(1).gather(1, _begin(rollouts)[part][:, None])[:, 0]
+            total = total + terms.critic_coef * _critic_loss(logits, rollouts, part)
         yield total
 
 
-def _critic_loss(values: Tensor, rollouts: Rollouts, part: Tensor) -> Tensor:
-    """Cross-entropy of the success logits at the starts with the success rates, mean over sampled prompts."""
-    first = torch.cumsum(rollouts.lengths, 0) - rollouts.lengths  # each rollout's first step
+def _first_steps(rollouts: Rollouts) -> Tensor:
+    """Place (R,) among all steps of each rollout's first one."""
+    return torch.cumsum(rollouts.lengths, 0) - rollouts.lengths
+
+
+def _begin(rollouts: Rollouts) -> Tensor:
+    """Flat square (B,) on which the rollouts of each prompt begin; 0 for prompts without rollouts."""
     assert rollouts.squares is not None
-    begin = torch.zeros_like(rollouts.counts).scatter_(0, rollouts.owner, rollouts.squares[first])
-    logits = values.flatten(1).gather(1, begin[part][:, None])[:, 0]
+    return torch.zeros_like(rollouts.counts).scatter_(0, rollouts.owner, rollouts.squares[_first_steps(rollouts)])
+
+
+def _critic_loss(logits: Tensor, rollouts: Rollouts, part: Tensor) -> Tensor:
+    """Cross-entropy of success logits with the success rates of some prompts, over the number of all sampled ones."""
     rate = rollouts.successes[part] / rollouts.counts[part]
     count = int((rollouts.counts > 0).sum())
     return functional.binary_cross_entropy_with_logits(logits, rate.float(), reduction="sum") / count
@@ -160,6 +168,13 @@ def _step_losses(policy: ActorCriticPolicy, terms: LossTerms) -> Iterator[Tensor
             surprise = -log_prob if entropy is None else entropy
             total = total - terms.ent_coef * surprise.sum() / rollouts.num_steps
         yield total
+    if terms.critic_coef:
+        sampled = (rollouts.counts > 0).nonzero()[:, 0]
+        first_rollout = torch.cumsum(rollouts.counts, 0) - rollouts.counts
+        begin = _first_steps(rollouts)
+        for part in _cut(sampled, MAZES_A_PASS):
+            logits = success_logits(policy, _rows(rollouts.observations, begin[first_rollout[part]]))
+            yield terms.critic_coef * _critic_loss(logits, rollouts, part)
 
 
 def _cut(indices: Tensor, size: int) -> tuple[Tensor, ...]:

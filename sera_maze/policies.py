@@ -112,6 +112,10 @@ class MazePolicy(ActorCriticPolicy):
         rows = torch.arange(len(agent), device=agent.device)
         return log_probs[rows, agent[:, 0], agent[:, 1]], values[rows, agent[:, 0], agent[:, 1]]
 
+    def success_logits(self, obs: PyTorchObs) -> Tensor:
+        """Logits (N,) of the probability of success from where the agents of N observations stand."""
+        return self._look_up(obs)[1]
+
     def _distribution(self, log_probs: Tensor) -> CategoricalDistribution:
         return CategoricalDistribution(NUM_ACTIONS).proba_distribution(action_logits=log_probs)
 
@@ -134,7 +138,15 @@ class MazePolicy(ActorCriticPolicy):
 
     def predict_values(self, obs: PyTorchObs) -> Tensor:
         """Probabilities of success (N, 1) of N observations."""
-        return self._look_up(obs)[1].sigmoid()[:, None]
+        return self.success_logits(obs).sigmoid()[:, None]
+
+
+def success_logits(policy: ActorCriticPolicy, obs: PyTorchObs) -> Tensor:
+    """Logits (N,) of success in N observations by a policy's value head, as success="critic" trains and reads it.
+
+    What the value head of a policy other than `MazePolicy` gives is taken as the logit itself.
+    """
+    return policy.success_logits(obs) if isinstance(policy, MazePolicy) else policy.predict_values(obs).flatten()
 
 
 class SmallGridCNN(BaseFeaturesExtractor):

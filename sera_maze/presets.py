@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sera_maze.envs.atomic_files import whole_file
 from sera_maze.envs.generate import MazeSpec, check_choice, check_int
 from sera_maze.options import ADVANTAGES, ALLOCATORS, SUCCESS
 
@@ -19,6 +20,7 @@ class RunConfig:
         size: (height, width) of the mazes in grid squares.
         algorithm: of the generator, see `MazeSpec`.
         num_mazes: mazes of the training pool.
+        fresh_mazes: train on mazes that never come twice (`FreshMazes`) instead of a pool; num_mazes is not used then.
         held_out_mazes: mazes of the held-out pool; for 17x17 Prim mazes the 256 shipped ones.
         on_wall: "fail" or "stay".
         warm_start: updates that imitate shortest paths, before the reinforcement learning.
@@ -40,6 +42,7 @@ class RunConfig:
     size: tuple[int, int] = (17, 17)
     algorithm: str = "prim"
     num_mazes: int = 16384
+    fresh_mazes: bool = False
     held_out_mazes: int = 256
     on_wall: str = "fail"
     warm_start: int = 1000
@@ -69,12 +72,18 @@ class RunConfig:
             check_int(name, getattr(self, name), 1, 2**31)
         for name in ("warm_start", "seed"):
             check_int(name, getattr(self, name), 0, 2**32 - 1)
+        if self.fresh_mazes and self.allocator == "sera" and self.success == "history":
+            raise ValueError(
+                "success='history' learns about mazes that come again, and fresh mazes do not: choose "
+                "success='critic', success='exact' or allocator='uniform'"
+            )
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate={self.learning_rate!r} is not over 0")
 
     def save(self, path: Path) -> None:
         """Write as JSON."""
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        with whole_file(path) as file:
+            file.write((json.dumps(asdict(self), indent=1) + "\n").encode())
 
     @classmethod
     def load(cls, path: Path) -> RunConfig:
@@ -98,7 +107,8 @@ PRESETS = {
     "default": RunConfig(),
     # 9x9 mazes, within 90 seconds on two cores.
     "quick": RunConfig(size=(9, 9), num_mazes=4096, warm_start=400, updates=1000, eval_every=100),
-    "hour": RunConfig(num_mazes=100_000, warm_start=4000, updates=40_000, eval_every=1000, channels=48),
+    # Mazes that never come twice, so that there is always something left to learn.
+    "hour": RunConfig(fresh_mazes=True, success="critic", warm_start=2000, updates=30_000, eval_every=1000),
     # The papers' setting of the maze experiment (SERA, arXiv 2609.36552).
     "paper": RunConfig(
         num_mazes=7424,

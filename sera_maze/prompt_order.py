@@ -8,11 +8,20 @@ from torch import Tensor
 
 from sera_maze.envs.generate import check_int
 
+# A longer epoch would come to no end, and its order would not fit into memory.
+LONGEST_EPOCH = 2**24
+
+
+def is_endless(num_prompts: int) -> bool:
+    """Whether there are more prompts than an epoch can have: they come by their numbers, and none comes again."""
+    return num_prompts > LONGEST_EPOCH
+
 
 class PromptOrder:
     """Batches of prompts: every epoch passes over the whole pool once, in an order fixed by (seed, epoch).
 
-    The last batch of an epoch is smaller if the pool is not a multiple of the batch.
+    The last batch of an epoch is smaller if the pool is not a multiple of the batch. More than 2**24 prompts, such as
+    `FreshMazes`, are taken in the order of their numbers: that is one epoch without end.
 
     Args:
         num_prompts: M, at least 1.
@@ -31,14 +40,17 @@ class PromptOrder:
         self.epoch = self.position = 0
         self._order = self._shuffled()
 
-    def _shuffled(self) -> np.ndarray:
+    def _shuffled(self) -> np.ndarray | None:
+        if is_endless(self.num_prompts):
+            return None
         return np.random.default_rng([self.seed, self.epoch]).permutation(self.num_prompts)
 
     def next_batch(self) -> Tensor:
         """The next (B,) int64 prompts, all different."""
-        prompts = self._order[self.position : self.position + self.batch_size]
-        self.position += len(prompts)
-        return torch.from_numpy(prompts.copy())
+        last = min(self.position + self.batch_size, self.num_prompts)
+        places = np.arange(self.position, last)
+        self.position = last
+        return torch.from_numpy(places if self._order is None else self._order[places])
 
     @property
     def epoch_is_over(self) -> bool:

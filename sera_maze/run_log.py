@@ -21,6 +21,8 @@ from stable_baselines3.common.logger import (
 )
 from torch.utils.tensorboard import SummaryWriter
 
+from sera_maze.envs.atomic_files import whole_file
+
 _STEP = "time/total_timesteps"  # the key under which SB3 algorithms log the step
 
 
@@ -128,9 +130,8 @@ def _is_later(value: Any, step: int) -> bool:
 
 def _rewritten(path: Path, lines: list[str]) -> Any:
     """Put lines into a file, whole or not at all, and open it at its end."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    os.replace(part, path)
+    with whole_file(path) as whole:
+        whole.write("".join(line + "\n" for line in lines).encode())
     file = path.open("r+", encoding="utf-8")
     file.seek(0, os.SEEK_END)
     return file

@@ -20,7 +20,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
-from sera_maze.envs.pool import MazePool
+from sera_maze.envs.fresh_mazes import Mazes, arrays_of
 from sera_maze.envs.rules import MazeRules
 from sera_maze.policies import MazePolicy
 from sera_maze.randomness import BITS, random_bits, rollout_keys
@@ -52,20 +52,20 @@ class MapSampler:
         seed: of the training.
     """
 
-    def __init__(self, pool: MazePool, rules: MazeRules, seed: int):
+    def __init__(self, pool: Mazes, rules: MazeRules, seed: int):
         self.pool, self.rules, self.seed = pool, rules, seed
 
     def mazes(self, prompts: Tensor) -> tuple[Tensor, Tensor]:
         """Walls (B, H, W) bool and goals (B, 2) int64 of prompts (B,), on their device."""
-        index = prompts.cpu().numpy()
-        walls, goal = torch.from_numpy(self.pool.walls[index]), torch.from_numpy(self.pool.goal[index])
+        chosen = arrays_of(self.pool, prompts.cpu().numpy())
+        walls, goal = torch.from_numpy(chosen.walls), torch.from_numpy(chosen.goal)
         return walls.to(prompts.device), goal.to(prompts.device)
 
     def board(self, prompts: Tensor) -> Board:
         """The walkers' view of the mazes of prompts (B,)."""
-        index, width = prompts.cpu().numpy(), self.pool.size[1]
-        start, goal = (torch.from_numpy(cells[index] @ (width, 1)) for cells in (self.pool.start, self.pool.goal))
-        walls = torch.from_numpy(self.pool.walls[index].reshape(len(index), -1).view(np.uint8))
+        chosen, width = arrays_of(self.pool, prompts.cpu().numpy()), self.pool.size[1]
+        start, goal = (torch.from_numpy(cells @ (width, 1)) for cells in (chosen.start, chosen.goal))
+        walls = torch.from_numpy(chosen.walls.reshape(len(prompts), -1).view(np.uint8))
         device = prompts.device
         stay = self.rules.on_wall == "stay"
         return Board(walls.to(device), start.to(device), goal.to(device), width, self.rules.horizon, stay)
@@ -148,6 +148,22 @@ class StepSampler:
             ):
                 raise StoppedByCallback
         return log.rollouts(prompts, counts, owner.to(prompts.device))
+
+    def first_observations(self, prompts: Tensor) -> Any:
+        """Reset the environments into prompts (B,); the tensor, or dict of tensors, of their first observations."""
+        rows, num_envs = prompts.tolist(), self.env.num_envs
+        for n in range(num_envs):
+            self.env.env_method("assign", rows[n::num_envs], indices=n)
+        rounds: list[Any] = [self.env.reset() for _ in range(0, len(rows), num_envs)]
+
+        def joined(parts: list[np.ndarray]) -> np.ndarray:
+            return np.concatenate(parts)[: len(rows)]
+
+        if isinstance(rounds[0], dict):
+            together: Any = {key: joined([part[key] for part in rounds]) for key in rounds[0]}
+        else:
+            together = joined(rounds)
+        return obs_as_tensor(together, prompts.device)
 
     def _executed(self, policy: ActorCriticPolicy, actions: np.ndarray) -> np.ndarray:
         """Actions as the environments take them: continuous ones clipped to their box, as SB3 does."""

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from sera_maze.envs.generate import check_int
+from sera_maze.envs.kernels import kernel, kernel_part
 
 # Cells (row, column) become one integer, row * 2**31 + column.
 _ROW = 2**31
 _NO_GOAL = -(2**62)
+_CHUNK = 4096  # paths hashed at a time
 # To hash paths with: the constants of SplitMix64, and the fractions of the golden ratio and of the root of 2, odd.
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _KEY_1, _KEY_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0x6A09E667F3BCC909)
@@ -108,12 +109,15 @@ def distinct_solutions_by_prompt(
             raise ValueError(
                 f"goals must be ({size}, 2) for cells and ({size},) for flat squares, got shape {places.shape}"
             )
-    last, hashes = np.empty(len(rows), np.int64), np.empty((2, len(rows)), np.uint64)
+    last, one, two = (np.empty(len(rows), kind) for kind in (np.int64, np.uint64, np.uint64))
     owners = owners[rows]
-    _hash_paths(squares, counts, rows, ends[owners], last, hashes)
+    for low in range(0, len(rows), _CHUNK):
+        part = slice(low, low + _CHUNK)
+        paths = np.array(squares[rows[part]], np.int64, order="C")
+        _hash_paths(paths, counts[rows[part]], ends[owners[part]], last[part], one[part], two[part])
     _check_ends(last, owners, rows, ends, cells.ndim == 3)
-    order = np.lexsort((hashes[1], hashes[0], owners))
-    keys = owners[order], hashes[0, order], hashes[1, order]
+    order = np.lexsort((two, one, owners))
+    keys = owners[order], one[order], two[order]
     is_new = np.ones(len(rows), bool)
     is_new[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
     return np.bincount(keys[0][is_new], minlength=size)
@@ -130,7 +134,7 @@ def _integers(name: str, values: ArrayLike) -> NDArray[Any]:
     array = np.asarray(values)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"{name} must be integers, got {array.dtype} of shape {array.shape}")
-    # Large arrays of squares are not widened: the kernel takes both.
+    # Large arrays of squares are not widened as a whole.
     return np.ascontiguousarray(array, np.int32 if array.dtype == np.int32 else np.int64)
 
 
@@ -174,23 +178,23 @@ def _check_ends(
         raise ValueError(f"the path of rollout {rows[i]} of prompt {owners[i]} ends on {end}, not on {goal}; {remedy}")
 
 
-@njit(cache=True, nogil=True)
-def _hash_paths(squares, lengths, rows, goals, last, hashes):  # type: ignore[no-untyped-def]
-    """Hash the paths of ``rows`` up to their goals, (S,) all, into hashes (2, S) uint64; last (S,) are their ends."""
-    for i in range(rows.size):
+@kernel
+def _hash_paths(squares, lengths, goals, last, hashes, others):  # type: ignore[no-untyped-def]
+    """Hash S paths, rows of squares (S, L) int64, up to their goals, twice (S,) uint64; last (S,) are their ends."""
+    for i in range(lengths.size):
         one, two, previous = _KEY_1, _KEY_2, np.int64(_NO_GOAL)
-        for t in range(lengths[rows[i]]):
-            square = squares[rows[i], t]
+        for t in range(lengths[i]):
+            square = squares[i, t]
             if square != previous:
                 one = _mixed(one ^ (np.uint64(square) * _KEY_1))
                 two = _mixed(two + (np.uint64(square) * _KEY_2))
                 previous = square
             if square == goals[i]:
                 break
-        last[i], hashes[0, i], hashes[1, i] = previous, one, two
+        last[i], hashes[i], others[i] = previous, one, two
 
 
-@njit(cache=True, nogil=True)
+@kernel_part
 def _mixed(value):  # type: ignore[no-untyped-def]
     """SplitMix64's output function, uint64 to uint64; 0 goes elsewhere than to itself."""
     value = value + _KEY_1

@@ -229,6 +229,23 @@ class _Stateless:
             raise ValueError(f"state has the keys {sorted(state)}; {type(self).__name__} has no state, allowed is {{}}")
 
 
+class UnknownSuccess(_Stateless):
+    """No success probabilities at all, where the allocation needs none."""
+
+    @property
+    def known(self) -> bool:
+        """Never."""
+        return False
+
+    def probability(self, prompts: Tensor) -> Tensor:
+        """Refuse.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError("success probabilities are not known; ask only where known is True")
+
+
 class CriticSuccess(_Stateless):
     """Success probabilities from a network, such as a policy's success head: also for prompts never seen before.
 

@@ -1,16 +1,18 @@
-"""The commands ``sera-maze train`` and ``sera-maze eval``."""
+"""The commands ``sera-maze train``, ``eval`` and ``bench``."""
 
 from __future__ import annotations
 
 import datetime
+import json
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import tyro
 from rich.console import Console
 from rich.markdown import Markdown
 
+from sera_maze.envs.atomic_files import whole_file
 from sera_maze.envs.generate import MazeSpec
 from sera_maze.envs.pool import MazePool
 from sera_maze.presets import PRESETS, RunConfig
@@ -36,6 +38,8 @@ class Train:
     """How the mazes are carved."""
     num_mazes: int | None = None
     """Mazes of the training pool."""
+    fresh_mazes: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Train on mazes that never come twice, instead of a pool; with --success critic, unless another is given."""
     held_out_mazes: int | None = None
     """Mazes that are held out for evaluation."""
     on_wall: Literal["fail", "stay"] | None = None
@@ -95,12 +99,15 @@ class Train:
 
     def _changes(self) -> dict[str, object]:
         names = {field.name for field in fields(RunConfig)} - {"size"}
-        return {name: getattr(self, name) for name in names if getattr(self, name, None) is not None}
+        given = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return {name: value for name, value in given.items() if value is not None and value is not False}
 
     def _config(self) -> RunConfig:
         from sera_maze.cli import parse_size
 
         changes = self._changes()
+        if self.fresh_mazes and self.success is None:
+            changes["success"] = "critic"
         if self.size is not None:
             changes["size"] = MazeSpec(parse_size(self.size)).size
         return PRESETS[self.preset].changed(changes)
@@ -157,6 +164,49 @@ class Eval:
         if self.size is None:
             return training.held_out_pool(config)
         return MazePool.generate(self.count, parse_size(self.size), config.algorithm, training.held_out_seed(config))
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Measure the speed of training on this machine, beside Stable-Baselines3's PPO and A2C in the same run."""
+
+    what: tyro.conf.Positional[tuple[Literal["learn", "walk", "allocate", "paper", "growth"], ...]] = (
+        "learn", "walk", "allocate", "paper",
+    )  # fmt: skip
+    """learn: steps per second inside learn(); walk: of walks through tables; allocate: time of an allocation; paper:
+    time and memory of an update of the papers' size; growth: time an update for more mazes and more rollouts."""
+    threads: int | None = None
+    """CPU threads of torch."""
+    device: str = "cpu"
+    """cpu or cuda."""
+    out: Path | None = None
+    """JSON file for the figures."""
+
+    def run(self, console: Console) -> int:
+        """Measure, print a table for each part, and return the exit status."""
+        import torch  # loads only here, like what follows
+
+        from sera_maze import bench, training
+
+        training.set_threads(self.threads)
+        record: dict[str, Any] = {"threads": torch.get_num_threads(), "device": self.device, "torch": torch.__version__}
+        console.print(f"{record['threads']} threads, {self.device}; medians of several rounds")
+        for name in self.what:
+            console.print(f"\n{' '.join((bench.BENCHES[name].__doc__ or '').split())}")
+            record[name] = []
+            for figure in bench.BENCHES[name](self.device):
+                against = "" if figure.ratio is None else f"   ours is {figure.ratio:,.0f} times that"
+                console.print(f"  {figure.name:<44}{_digits(figure.value):>14} {figure.unit:<8}{against}")
+                record[name].append(figure._asdict())
+        if self.out is not None:
+            with whole_file(self.out) as file:
+                file.write((json.dumps(record, indent=1) + "\n").encode())
+            console.print(f"wrote {self.out}")
+        return 0
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _new_folder(preset: str) -> Path:

@@ -14,6 +14,8 @@ from stable_baselines3.common.utils import LinearSchedule
 
 from sera_maze.callbacks import CoverageCallback
 from sera_maze.checkpoint import load_checkpoint, save_checkpoint
+from sera_maze.envs.atomic_files import whole_file
+from sera_maze.envs.fresh_mazes import FreshMazes, Mazes
 from sera_maze.envs.generate import check_int
 from sera_maze.envs.maze import MazeEnv
 from sera_maze.envs.pool import PAPERS_HELD_OUT_MAZES, PAPERS_SPEC, MazePool
@@ -51,14 +53,16 @@ def held_out_pool(config: RunConfig) -> MazePool:
     return MazePool.generate(config.held_out_mazes, *spec, held_out_seed(config))
 
 
-def pools(config: RunConfig) -> tuple[MazePool, MazePool]:
-    """The training pool and the held-out pool of a run; they share no walls."""
+def pools(config: RunConfig) -> tuple[Mazes, MazePool]:
+    """The training mazes and the held-out pool of a run; they share no walls."""
     held_out = held_out_pool(config)
+    if config.fresh_mazes:
+        return FreshMazes(config.size, config.algorithm, config.seed, exclude=held_out), held_out
     pool = MazePool.generate(config.num_mazes, config.size, config.algorithm, config.seed, exclude=[held_out])
     return pool, held_out
 
 
-def build_model(config: RunConfig, pool: MazePool, device: str = "auto") -> MaxRL:
+def build_model(config: RunConfig, pool: Mazes, device: str = "auto") -> MaxRL:
     """A fresh model of a run."""
     return MaxRL(
         "MazePolicy", MazeEnv(pool, on_wall=config.on_wall), LinearSchedule(config.learning_rate, 0.0, 1.0),
@@ -120,7 +124,8 @@ def train(
         config.save(folder / CONFIG)
         model = build_model(config, pool, device)
         height, width = pool.size
-        console.print(f"{len(pool)} training and {len(held_out)} held-out mazes of {height}x{width} squares")
+        kind = "fresh" if config.fresh_mazes else f"{len(pool)}"
+        console.print(f"{kind} training mazes and {len(held_out)} held-out ones of {height}x{width} squares")
         model.warm_start(config.warm_start)
         console.print(f"warm start: {config.warm_start} updates in {time.monotonic() - started:.0f} s")
         save_checkpoint(model, folder / CHECKPOINT)
@@ -174,8 +179,9 @@ def evaluate_run(
         write_pictures(evaluation, model.policy, pool, folder)
     finally:
         model.policy.iterations = usual
-    (folder / f"{TABLE}.json").write_text(json.dumps(evaluation.to_json(), indent=1) + "\n", encoding="utf-8")
-    (folder / f"{TABLE}.md").write_text(evaluation.markdown() + "\n", encoding="utf-8")
+    for suffix, text in (("json", json.dumps(evaluation.to_json(), indent=1)), ("md", evaluation.markdown())):
+        with whole_file(folder / f"{TABLE}.{suffix}") as file:
+            file.write((text + "\n").encode())
     return evaluation
 
 

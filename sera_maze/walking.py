@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numba import njit
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sera_maze.envs.kernels import kernel
 from sera_maze.envs.random_bits import GOLDEN, U32, mix
 from sera_maze.randomness import BITS, random_bits
 
@@ -71,9 +71,16 @@ def walk(log_probs: Tensor, board: Board, owner: Tensor, keys: Tensor) -> Walks:
 
 def walk_on_cpu(thresholds: Tensor, board: Board, owner: Tensor, keys: Tensor) -> Walks:
     """`walk` for thresholds (B, H * W, 3) by the kernel, on as many threads as torch uses."""
-    table = thresholds.numpy().astype(np.uint32)
-    walls, start, goal = board.walls.numpy(), board.start.numpy(), board.goal.numpy()
-    owners, seeds = owner.numpy(), keys.numpy().view(np.uint64)
+    table = thresholds.numpy().astype(np.uint32, order="C")
+    # Always arrays of the same types, contiguous and writable, see `kernel`.
+    walls, start, goal, owners, whole_keys = (
+        np.array(tensor.numpy(), dtype, order="C")
+        for tensor, dtype in (
+            (board.walls, np.uint8), (board.start, np.int64), (board.goal, np.int64), (owner, np.int64),
+            (keys, np.int64),
+        )
+    )  # fmt: skip
+    seeds = whole_keys.view(np.uint64)
     success, lengths = np.zeros(len(owners), bool), np.zeros(len(owners), np.int64)
 
     def task(low: int) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
@@ -102,7 +109,7 @@ def walk_on_cpu(thresholds: Tensor, board: Board, owner: Tensor, keys: Tensor) -
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _walk(thresholds, walls, start, goal, width, horizon, stay, owner, keys, success, lengths, squares, actions):  # type: ignore
     """Walk the rollouts of ``owner`` and ``keys``; write where they went and return the number of steps."""
     total = 0

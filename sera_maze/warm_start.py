@@ -10,7 +10,8 @@ from stable_baselines3.common.utils import update_learning_rate
 from torch import Tensor
 
 from sera_maze.envs.distances import distances_from
-from sera_maze.envs.generate import check_int
+from sera_maze.envs.fresh_mazes import Mazes, arrays_of
+from sera_maze.envs.generate import LayoutArrays, check_int
 from sera_maze.envs.pool import MazePool
 from sera_maze.policies import MazePolicy
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _STREAM = 0x57415253  # sets these random numbers apart from those of the prompt order
 
 
-def shortest_actions(pool: MazePool) -> np.ndarray:
+def shortest_actions(pool: MazePool | LayoutArrays) -> np.ndarray:
     """(M, H, W, 4) float32: uniform over the moves that begin a shortest path; zero in walls and at the goal."""
     distances = distances_from(pool.walls, pool.goal)
     reached = distances > 0
@@ -74,9 +75,9 @@ def warm_start(model: MaxRL, updates: int, *, batch_size: int = 64, learning_rat
     return losses
 
 
-def _imitation_loss(policy: MazePolicy, pool: MazePool, chosen: np.ndarray) -> Tensor:
+def _imitation_loss(policy: MazePolicy, pool: Mazes, chosen: np.ndarray) -> Tensor:
     unique, back = np.unique(chosen, return_inverse=True)
-    part = pool[unique]
+    part = arrays_of(pool, unique)
     targets = torch.from_numpy(shortest_actions(part)[back]).to(policy.device)
     walls = torch.from_numpy(part.walls[back]).to(policy.device)
     log_probs = policy.log_prob_map(walls, torch.from_numpy(part.goal[back]).to(policy.device))

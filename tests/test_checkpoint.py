@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
 from sera_maze.checkpoint import load_checkpoint, save_checkpoint
 from sera_maze.checkpoint_files import HEADER, POINTER
-from sera_maze.envs import MazeEnv, MazePool, PromptQueue
+from sera_maze.envs import FreshMazes, MazeEnv, MazePool, PromptQueue
 from sera_maze.envs.rules import MazeRules
 from sera_maze.maxrl import SERA, MaxRL
 from sera_maze.vec_env import MazeVecEnv
@@ -121,6 +121,21 @@ def test_vectors_of_mazes_are_built_again_in_their_number(tmp_path, pool):
     loaded = load_checkpoint(save_checkpoint(small(pool, policy="CnnPolicy", env=several), tmp_path / "several"))
     assert [type(env.unwrapped) for env in loaded.env.envs] == [MazeEnv] * 2
     assert loaded.env.envs[0] is not loaded.env.envs[1]
+
+
+def test_fresh_mazes_are_built_again_and_training_goes_on_bit_for_bit(tmp_path, pool):
+    def fresh():
+        mazes = FreshMazes(7, "wilson", 2, exclude=MazePool.generate(5, 7))
+        return small(pool, env=MazeEnv(mazes, on_wall="stay", max_steps=20), success="critic")
+
+    whole = fresh().learn(10**9, total_updates=6)
+    half = fresh().learn(10**9, total_updates=3)
+    half.save(tmp_path / "agent")
+    loaded = SERA.load(tmp_path / "agent")
+    assert loaded.fast_path.pool.digest == whole.fast_path.pool.digest
+    assert loaded.prompt_order.position == 12
+    loaded.learn(10**9, total_updates=6, reset_num_timesteps=False)
+    assert same_parameters(loaded, whole)
 
 
 def cart_pole(success=True):

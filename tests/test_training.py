@@ -45,7 +45,7 @@ def run(tmp_path_factory):
 
 def test_a_run_tells_what_it_did(run):
     folder, shown = run
-    assert "40 training and 20 held-out mazes of 7x7 squares" in shown
+    assert "40 training mazes and 20 held-out ones of 7x7 squares" in shown
     assert "8 updates, 896 rollouts" in shown  # batches of 16, 16 and 8 of 40 mazes, 8 rollouts each
     assert "pass@k" in shown
     assert f"tensorboard --logdir {folder}/tensorboard" in "".join(shown.split("\n"))
@@ -144,6 +144,21 @@ def test_runs_are_not_written_over(run, capsys):
     assert "already holds a run" in capsys.readouterr().err
     assert main(["train", "--resume", str(folder), "--updates", "9"]) == 2
     assert "leave out --updates" in capsys.readouterr().err
+
+
+def test_fresh_mazes(tmp_path):
+    done = subprocess.run([*train(tmp_path / "run"), "--fresh-mazes"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "fresh training mazes and 20 held-out ones" in done.stdout
+    model, config = open_run(tmp_path / "run")
+    assert (config.fresh_mazes, config.success) == (True, "critic")
+    mazes, held_out = pools(config)
+    assert model.fast_path.pool.digest == mazes.digest
+    assert model.prompt_order.position == 8 * 16
+    walls = {maze.tobytes() for maze in held_out.walls}
+    assert not any(maze.tobytes() in walls for maze in mazes.arrays(range(500)).walls)
+    with pytest.raises(ValueError, match="success='critic'"):
+        RunConfig(fresh_mazes=True)
 
 
 def test_presets():

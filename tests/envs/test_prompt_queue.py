@@ -312,3 +312,15 @@ class TestStep:
         play(env)
         with pytest.raises(ResetNeeded, match="call reset"):
             env.step(0)
+
+
+def test_a_long_range_of_seeds_stays_a_range() -> None:
+    env = PromptQueue(Countdown(), range(2**40), success=lambda episode: True)
+    assert env.num_prompts == 2**40
+    _, info = env.reset(options={"prompt": 2**39})
+    assert info["prompt"] == 2**39
+    assert env.env.calls[-1] == (2**39, None)  # type: ignore[attr-defined]
+    assert PromptQueue(Countdown(), range(5, 2, -1))._prompts[2] == 3
+    for prompts, words in ((range(-1, 3), r"prompts\[0\]=-1"), (range(3, -2, -1), r"prompts\[4\]=-1")):
+        with pytest.raises(ValueError, match=words):
+            PromptQueue(Countdown(), prompts)
