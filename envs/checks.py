@@ -33,6 +33,16 @@ def check_int(name: str, value: object, low: int, high: int) -> int:
     return number
 
 
+def check_flag(name: str, value: object) -> None:
+    """Check that an option is a bool.
+
+    Raises:
+        TypeError: if not.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}={value!r} is a {type(value).__name__}; allowed are True and False")
+
+
 def as_integer(value: object) -> int | None:
     """``value`` as a Python int, or None if it is no integer; bools are none."""
     try:

@@ -149,6 +149,16 @@ class FreshMazes:
 Mazes: TypeAlias = MazePool | FreshMazes
 
 
+def mazes_digest(mazes: Mazes) -> str:
+    """SHA-256 of the mazes in their order, whatever their provenance."""
+    if isinstance(mazes, FreshMazes):
+        return mazes.digest
+    digest = hashlib.sha256(repr(mazes.walls.shape).encode())
+    for array in (mazes.walls, mazes.start, mazes.goal):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
 def arrays_of(mazes: Mazes, prompts: NDArray[np.integer[Any]]) -> LayoutArrays:
     """The mazes of prompts (B,) of a pool, or fresh ones, repeated or not."""
     if isinstance(mazes, FreshMazes):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sera_maze.envs.cell_sizes import choose_cell_size
 from sera_maze.envs.checks import as_integer, as_options, check_int
-from sera_maze.envs.fresh_mazes import FreshMazes, Mazes
+from sera_maze.envs.fresh_mazes import FreshMazes, Mazes, mazes_digest
 from sera_maze.envs.layout import ACTION_NAMES, MazeLayout
 from sera_maze.envs.layout_text import Cell
 from sera_maze.envs.observations import ENCODERS, Encoder, observation_space
@@ -150,6 +150,11 @@ class MazeEnv(gym.Env[Any, Any]):
     def num_prompts(self) -> int:
         """Number of mazes in the pool."""
         return len(self.pool)
+
+    @property
+    def prompts_digest(self) -> str:
+        """Names all mazes in their order: environments with the same digest have the same prompts."""
+        return mazes_digest(self.pool)
 
     @property
     def layout(self) -> MazeLayout:

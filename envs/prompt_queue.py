@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -186,6 +188,18 @@ class PromptQueue(gym.Wrapper[ObsType, ActType, ObsType, ActType], RecordConstru
     def num_prompts(self) -> int:
         """How many prompts there are."""
         return self._assignments.num_prompts
+
+    @property
+    def prompts_digest(self) -> str | None:
+        """Names all prompts in their order: the same for the same prompts; None if one is not what JSON can hold.
+
+        The wrapped environment is left out of it, so compare only environments of one kind.
+        """
+        try:
+            listed = repr(self._prompts) if isinstance(self._prompts, range) else json.dumps(self._prompts)
+        except (TypeError, ValueError):
+            return None
+        return hashlib.sha256(listed.encode()).hexdigest()
 
     def assign(self, prompts: Iterable[int]) -> None:
         """Set the prompts of the next episodes, in this order, in place of what is left of an earlier assignment.

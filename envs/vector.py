@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sera_maze.envs import stepping
 from sera_maze.envs.cell_sizes import choose_cell_size
 from sera_maze.envs.checks import as_integer, as_list, as_options, check_choice, check_int
+from sera_maze.envs.fresh_mazes import mazes_digest
 from sera_maze.envs.layout import ACTION_NAMES, action_masks
 from sera_maze.envs.maze import MazeEnv, picture
 from sera_maze.envs.observations import observation_space
@@ -143,6 +144,11 @@ class MazeVectorEnv(VectorEnv[Any, Any, Any]):
     def num_prompts(self) -> int:
         """Number of mazes in the pool."""
         return len(self.pool)
+
+    @property
+    def prompts_digest(self) -> str:
+        """See `MazeEnv.prompts_digest`."""
+        return mazes_digest(self.pool)
 
     def assign(self, prompts: Sequence[Iterable[int] | None]) -> None:
         """Let the next episodes of each environment take these prompts, instead of what is left of earlier ones.

@@ -55,6 +55,8 @@ def group_advantages(success: Tensor | ArrayLike, group: Tensor | ArrayLike, kin
     """
     _check_kind(kind, KINDS)
     success, group = as_tensor("success", success), as_tensor("group", group)
+    if group.dtype in (torch.uint16, torch.uint32, torch.uint64):  # which know no comparisons
+        group = group.long()
     _check_rollouts(success, group)
     dtype = torch.float64 if success.dtype == torch.float64 else torch.float32
     if len(success) == 0:

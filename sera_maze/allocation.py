@@ -109,7 +109,7 @@ def allocate(
     prob = _as_float64(success_prob)
     num_prompts = prob.shape[-1]
     budget, n_min, n_max = _check_bounds(num_prompts, budget, n_min, n_max)
-    threshold = _check_threshold(activation_threshold)
+    threshold = check_threshold(activation_threshold)
     if rounding not in ROUNDINGS:
         close = get_close_matches(str(rounding), ROUNDINGS, 1, 0.4)
         hint = f"; did you mean {close[0]!r}?" if close else ""
@@ -237,6 +237,8 @@ def _check_bounds(num_prompts: int, budget: int, n_min: int, n_max: int | None) 
     least, most, bounds = num_prompts * n_min, LARGEST_BUDGET, f"n_min={n_min}"
     if n_max is not None:
         n_max = _as_int("n_max", n_max)
+        if n_max > LARGEST_BUDGET:
+            raise ValueError(f"n_max={n_max} is out of range; allowed is at most {LARGEST_BUDGET}, or None")
         if n_max < n_min:
             raise ValueError(f"n_max={n_max} is below n_min={n_min}; allowed is n_min or more")
         most, bounds = min(num_prompts * n_max, most), f"{bounds} and n_max={n_max}"
@@ -247,7 +249,12 @@ def _check_bounds(num_prompts: int, budget: int, n_min: int, n_max: int | None) 
     return budget, n_min, -(-4 * budget // num_prompts) if n_max is None else n_max
 
 
-def _check_threshold(threshold: float | None) -> float | None:
+def check_threshold(threshold: float | None) -> float | None:
+    """Check an activation threshold.
+
+    Raises:
+        ValueError, TypeError: if it is neither None nor a number from 0 to below 1.
+    """
     if threshold is None:
         return None
     if isinstance(threshold, bool) or not isinstance(threshold, int | float | np.integer | np.floating):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.callbacks import BaseCallback, ProgressBarCallback
 from torch import Tensor
 
 from sera_maze.allocation import Allocation
@@ -49,6 +49,19 @@ def replay(model: MaxRL, rollouts: Rollouts, callback: BaseCallback) -> bool:
     return True
 
 
+class TimestepsBar(ProgressBarCallback):
+    """SB3's progress bar, for batches in which each call stands for as many steps as rollouts are alive."""
+
+    def _on_training_start(self) -> None:
+        super()._on_training_start()
+        self._shown = self.model.num_timesteps
+
+    def _on_step(self) -> bool:
+        self.pbar.update(self.model.num_timesteps - self._shown)
+        self._shown = self.model.num_timesteps
+        return True
+
+
 def record_batch(model: MaxRL, rollouts: Rollouts, allocation: Allocation) -> None:
     """Put the figures of a batch into the logger.
 
@@ -61,9 +74,10 @@ def record_batch(model: MaxRL, rollouts: Rollouts, allocation: Allocation) -> No
     success_rate = rate.mean().item()
     model.last_figures = {"success_rate": success_rate}
     record = model.logger.record
-    record("rollout/ep_rew_mean", success_rate)
+    returns = rollouts.success if rollouts.returns is None else rollouts.returns
+    record("rollout/ep_rew_mean", _mean_over_prompts(rollouts, returns).item())
     record("rollout/success_rate", success_rate)
-    record("rollout/ep_len_mean", _mean_over_prompts(rollouts).item())
+    record("rollout/ep_len_mean", _mean_over_prompts(rollouts, rollouts.lengths).item())
     record("groups/mixed_fraction", ((rate > 0) & (rate < 1)).double().mean().item())
     record("groups/all_fail_fraction", (rate == 0).double().mean().item())
     record("groups/all_success_fraction", (rate == 1).double().mean().item())
@@ -71,9 +85,10 @@ def record_batch(model: MaxRL, rollouts: Rollouts, allocation: Allocation) -> No
     record("allocation/count_max", counts.max().item())
     record("allocation/count_std", counts.double().std(unbiased=False).item())
     record("allocation/active_fraction", allocation.active.double().mean().item())
-    if allocation.attenuation is not None and allocation.waterline is not None:
-        attenuation = allocation.attenuation[allocation.active]
+    if allocation.waterline is not None:
         record("allocation/waterline", allocation.waterline.item())
+    if allocation.attenuation is not None:
+        attenuation = allocation.attenuation[allocation.active]
         record("allocation/attenuation_min", attenuation.min().item())
         record("allocation/attenuation_mean", attenuation.mean().item())
 
@@ -89,8 +104,9 @@ def record_times(model: MaxRL, iteration: int) -> None:
     record("time/total_rollouts", model.total_rollouts)
 
 
-def _mean_over_prompts(rollouts: Rollouts) -> Tensor:
+def _mean_over_prompts(rollouts: Rollouts, values: Tensor) -> Tensor:
+    """Mean of values (R,) in each group, then over the groups."""
     total = torch.zeros(len(rollouts.counts), dtype=torch.float64, device=rollouts.counts.device)
-    total.index_add_(0, rollouts.owner, rollouts.lengths.double())
+    total.index_add_(0, rollouts.owner, values.double())
     sampled = rollouts.counts > 0
     return (total[sampled] / rollouts.counts[sampled]).mean()

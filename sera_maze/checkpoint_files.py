@@ -22,11 +22,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import safetensors.torch
 from torch import Tensor
 
-from sera_maze.envs.fresh_mazes import FreshMazes, Mazes
+from sera_maze.envs.fresh_mazes import mazes_digest
 from sera_maze.envs.pool import MazePool
 
 POINTER, HEADER, TENSORS, POOL = "latest.json", "checkpoint.json", "tensors.safetensors", "pool.npz"
@@ -48,16 +47,6 @@ class Contents(NamedTuple):
     header: dict[str, Any]
     tensors: dict[str, Tensor]
     pool: MazePool | None
-
-
-def pool_digest(pool: Mazes) -> str:
-    """SHA-256 of the mazes of a pool in their order, whatever their provenance."""
-    if isinstance(pool, FreshMazes):
-        return pool.digest
-    digest = hashlib.sha256(repr(pool.walls.shape).encode())
-    for array in (pool.walls, pool.start, pool.goal):
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
 
 
 def write_version(folder: Path, contents: Contents) -> None:
@@ -119,7 +108,7 @@ def read_version(folder: Path) -> Contents:
 def _write_pool(folder: Path, part: Path, pool: MazePool) -> dict[str, str]:
     """Write the pool, or link to the file of the version before if that holds the same; returns its digests."""
     provenance = hashlib.sha256(json.dumps(pool.provenance).encode()).hexdigest()
-    record = {"mazes": pool_digest(pool), "provenance": provenance}
+    record = {"mazes": mazes_digest(pool), "provenance": provenance}
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         before = folder / json.loads((folder / POINTER).read_text(encoding="utf-8"))["version"]
         header = json.loads((before / HEADER).read_text(encoding="utf-8"))

@@ -273,7 +273,8 @@ def exact_pass_at_k(p: Any, k: Any) -> Any:
     if not bool(((chances >= 0) & (chances <= 1)).all()):
         raise ValueError(f"p={p!r} is out of range; give probabilities from 0 to 1")
     if is_tensor:
-        return -torch.expm1(draws * torch.log1p(-chances))
+        sure = chances == 1  # there the logarithm is infinite, and its gradient with it
+        return torch.where(sure, 1.0, -torch.expm1(draws * torch.log1p(-torch.where(sure, 0.5, chances))))
     with np.errstate(divide="ignore"):  # p = 1: log 0
         return -np.expm1(draws * np.log1p(-chances))
 

@@ -16,6 +16,10 @@ from sera_maze.envs.rules import MazeRules
 from sera_maze.policies import MazePolicy
 from sera_maze.vec_env import MazeVecEnv
 
+# Methods between a policy's map and the actions that are taken.
+_LOOKED_UP = (
+    "forward", "get_distribution", "evaluate_actions", "log_prob_map", "success_logits", "_distribution", "_look_up",
+)  # fmt: skip
 # Wrappers that watch an environment and change nothing.
 _WATCHERS = (Monitor, OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics)
 
@@ -39,20 +43,27 @@ def find_fast_path(policy: BasePolicy, env: VecEnv) -> FastPath:
     """Look through the wrappers of ``env`` for plain mazes that ``policy`` can see whole."""
     if not isinstance(policy, MazePolicy):
         return _stepped(f"the policy is a {type(policy).__name__}, not a MazePolicy")
+    for name in _LOOKED_UP:
+        if getattr(type(policy), name) is not getattr(MazePolicy, name):
+            return _stepped(f"{type(policy).__name__} has a method {name} of its own, which the map sampler would skip")
     return plain_mazes(env)
 
 
 def plain_mazes(env: VecEnv) -> FastPath:
     """Look through the wrappers of ``env`` for mazes whose results nothing could change, whatever the policy."""
-    while isinstance(env, VecMonitor):
+    while type(env) is VecMonitor:
+        if env.results_writer is not None:
+            return _stepped("VecMonitor writes a file of every episode")
         env = env.venv
-    if isinstance(env, MazeVecEnv):
+    if type(env) is MazeVecEnv:
         return FastPath(env.pool, env.rules)
     if type(env) is not DummyVecEnv:
         return _stepped(f"{type(env).__name__} stands between policy and mazes")
     mazes: list[MazeEnv] = []
     for member in env.envs:
         inner = _unwatched(member)
+        if isinstance(inner, Monitor):
+            return _stepped("Monitor writes a file of every episode")
         if type(inner) is not MazeEnv:
             return _stepped(f"{type(inner).__name__} stands between policy and mazes")
         mazes.append(inner)
@@ -73,6 +84,8 @@ def same_mazes(one: Mazes, other: Mazes) -> bool:
 def _unwatched(env: gym.Env) -> gym.Env:
     """The environment under the wrappers that only watch."""
     while isinstance(env, gym.Wrapper) and type(env) in _WATCHERS:
+        if isinstance(env, Monitor) and env.results_writer is not None:
+            return env
         env = env.env
     return env
 

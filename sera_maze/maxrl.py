@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import secrets
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
@@ -17,20 +19,17 @@ from typing_extensions import Self
 from sera_maze.advantages import group_advantages
 from sera_maze.allocation import Allocation, allocate, allocate_uniform
 from sera_maze.batch_log import record_batch, record_times, replay
-from sera_maze.envs.generate import check_choice, check_int
-from sera_maze.exact import success_probability
 from sera_maze.fast_path import FastPath, find_fast_path
 from sera_maze.objective import LossTerms, accumulate_gradient, rollout_weights
-from sera_maze.options import ADVANTAGES, ALLOCATORS, ROUNDINGS, SAMPLERS, SUCCESS
-from sera_maze.policies import MazePolicy, SmallGridPolicy, success_logits
-from sera_maze.prompt_order import PromptOrder, is_endless
+from sera_maze.option_checks import check_options, check_rate
+from sera_maze.policies import MazePolicy, SmallGridPolicy
+from sera_maze.prompt_order import PromptOrder
 from sera_maze.resumable import ResumableAlgorithm, uninterrupted
 from sera_maze.rollouts import Rollouts
 from sera_maze.sampling import MapSampler, StepSampler, StoppedByCallback
-from sera_maze.success import CriticSuccess, ExactSuccess, SuccessEstimator, SuccessHistory, UnknownSuccess
+from sera_maze.success_sources import success_estimator
 from sera_maze.warm_start import warm_start
 
-_MAZES_A_PASS = 256
 _ITERATIONS = 0x49544552  # sets these random numbers apart from those of the prompt order
 
 
@@ -119,18 +118,8 @@ class MaxRL(ResumableAlgorithm):
         device: torch.device | str = "auto",
         _init_setup_model: bool = True,
     ):
-        for name, value, allowed in (
-            ("allocator", allocator, ALLOCATORS), ("advantage", advantage, ADVANTAGES), ("success", success, SUCCESS),
-            ("rounding", rounding, ROUNDINGS), ("sampler", sampler, SAMPLERS),
-        ):  # fmt: skip
-            check_choice(name, value, allowed)
-        self.prompts_per_batch = check_int("prompts_per_batch", prompts_per_batch, 1, 2**31)
-        self.rollouts_per_prompt = check_int("rollouts_per_prompt", rollouts_per_prompt, 1, 2**31)
-        self.n_epochs = check_int("n_epochs", n_epochs, 1, 1000)
-        self.warmup_updates = check_int("warmup_updates", warmup_updates, 0, 2**31)
-        self.n_min = check_int("n_min", n_min, 1, self.rollouts_per_prompt)
-        largest = 4 * self.rollouts_per_prompt if n_max is None else n_max
-        self.n_max = check_int("n_max", largest, self.rollouts_per_prompt, 2**31)
+        self.prompts_per_batch, self.rollouts_per_prompt = prompts_per_batch, rollouts_per_prompt
+        self.n_epochs, self.warmup_updates, self.n_min, self.n_max = n_epochs, warmup_updates, n_min, n_max
         self.allocator, self.advantage, self.success, self.rounding = allocator, advantage, success, rounding
         self.activation_threshold, self.multiplicity_correction = activation_threshold, multiplicity_correction
         self.token_mean, self.clip_range, self.critic_coef, self.sampler = token_mean, clip_range, critic_coef, sampler
@@ -149,13 +138,20 @@ class MaxRL(ResumableAlgorithm):
 
     def _setup_model(self) -> None:
         """Build policy and optimizer; runs again after loading, so it makes nothing that is saved."""
+        check_options(self)
+        if self.env is None and not hasattr(self, "observation_space"):
+            raise ValueError("env is None; give environments, or load a model with MaxRL.load")
         self._setup_lr_schedule()
-        if self.seed is None:
-            self.seed = int(torch.randint(2**31, ()))
-        self.set_random_seed(self.seed)
-        self.policy = self.policy_class(
-            self.observation_space, self.action_space, self.lr_schedule, **self.policy_kwargs
-        ).to(self.device)  # type: ignore[assignment]
+        check_rate(self.lr_schedule(1.0), "at the start")
+        with torch.random.fork_rng(devices=[], enabled=self.seed is None):
+            if self.seed is None:
+                self.seed = secrets.randbelow(2**31)
+                torch.manual_seed(self.seed)  # nobody asked for the global generators to be seeded
+            else:
+                self.set_random_seed(self.seed)
+            self.policy = self.policy_class(
+                self.observation_space, self.action_space, self.lr_schedule, **self.policy_kwargs
+            ).to(self.device)  # type: ignore[assignment]
         if self.env is not None:
             self._setup_prompts()
 
@@ -164,10 +160,10 @@ class MaxRL(ResumableAlgorithm):
         assert self.env is not None
         assert self.seed is not None
         self.fast_path = self._fast_path()
-        self._step_sampler = None if self.fast_path.pool is not None else StepSampler(self.env, self.seed)
+        self.step_sampler = None if self.fast_path.pool is not None else StepSampler(self.env, self.seed)
         num_prompts = self.num_prompts
         self.prompt_order = PromptOrder(num_prompts, self.prompts_per_batch, self.seed)
-        self.success_estimator = self._success_estimator(num_prompts)
+        self.success_estimator = success_estimator(self)
         self.restore_prompts()
 
     def _fast_path(self) -> FastPath:
@@ -186,8 +182,8 @@ class MaxRL(ResumableAlgorithm):
         """Number of prompts that the environments have."""
         if self.fast_path.pool is not None:
             return len(self.fast_path.pool)
-        assert self._step_sampler is not None
-        return self._step_sampler.num_prompts
+        assert self.step_sampler is not None
+        return self.step_sampler.num_prompts
 
     @property
     def map_sampler(self) -> MapSampler | None:
@@ -197,51 +193,15 @@ class MaxRL(ResumableAlgorithm):
         assert self.seed is not None
         return MapSampler(self.fast_path.pool, self.fast_path.rules, self.seed)
 
-    def _success_estimator(self, num_prompts: int) -> SuccessEstimator:
-        if self.success == "critic":
-            return CriticSuccess(self._critic_logits)
-        if self.success == "exact":
-            if self.fast_path.pool is None:
-                raise ValueError(
-                    f"success='exact' needs a MazePolicy on plain mazes, but {self.fast_path.reason}; "
-                    "use success='history' or 'critic'"
-                )
-            return ExactSuccess(self._exact_probability)
-        if not is_endless(num_prompts):
-            return SuccessHistory(num_prompts, device=self.device)
-        if self.allocator == "uniform":
-            return UnknownSuccess()
-        raise ValueError(
-            f"success='history' learns about prompts that come again, but of {num_prompts} prompts none does; "
-            "use success='critic'"
-        )
-
-    @torch.no_grad()
-    def _exact_probability(self, prompts: Tensor) -> Tensor:
-        assert self.fast_path.pool is not None
-        assert self.fast_path.rules is not None
-        assert isinstance(self.policy, MazePolicy)
-        rules = self.fast_path.rules
-        return success_probability(self.policy, self.fast_path.pool, rules.horizon, rules.on_wall, prompts=prompts)
-
-    @torch.no_grad()
-    def _critic_logits(self, prompts: Tensor) -> Tensor:
-        self.policy.set_training_mode(False)
-        sampler = self.map_sampler
-        if sampler is None:
-            assert self._step_sampler is not None
-            return success_logits(self.policy, self._step_sampler.first_observations(prompts))
-        assert isinstance(self.policy, MazePolicy)
-        logits = []
-        for part in prompts.split(_MAZES_A_PASS):
-            values = self.policy.maps(*sampler.mazes(part))[1].flatten(1)
-            logits.append(values.gather(1, sampler.board(part).start[:, None])[:, 0])
-        return torch.cat(logits)
-
     def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
         """Go on with other environments of the same spaces; the success history starts anew with other prompts."""
-        super().set_env(env, force_reset)
-        self._setup_prompts()
+        before = vars(self).copy()
+        try:
+            super().set_env(env, force_reset)
+            self._setup_prompts()
+        except Exception:
+            vars(self).update(before)
+            raise
 
     def warm_start(self, updates: int, **options: Any) -> Self:
         """Imitate shortest paths before the reinforcement learning; see `sera_maze.warm_start.warm_start`."""
@@ -251,33 +211,42 @@ class MaxRL(ResumableAlgorithm):
     def allocate(self, prompts: Tensor) -> Allocation:
         """Share the budget of a batch out over its prompts (B,)."""
         budget = len(prompts) * self.rollouts_per_prompt
+        most = 4 * self.rollouts_per_prompt if self.n_max is None else self.n_max
         probability = self.success_estimator.probability(prompts) if self.success_estimator.known else None
         if self.allocator == "uniform" or probability is None:
             return allocate_uniform(len(prompts), budget, success_prob=probability, device=self.device)
         return allocate(
-            probability, budget, n_min=self.n_min, n_max=self.n_max,
+            probability, budget, n_min=self.n_min, n_max=most,
             activation_threshold=self.activation_threshold, rounding=self.rounding,
         )  # fmt: skip
 
     def sample(self, prompts: Tensor, counts: Tensor, callback: BaseCallback | None = None) -> Rollouts:
-        """Sample counts[b] rollouts of each prompt (B,), with the random numbers of the present update."""
+        """Sample counts[b] rollouts of each prompt (B,), with the random numbers of the present update.
+
+        A callback sees the policy as it is between two batches.
+        """
         sampler = self.map_sampler
         if sampler is not None:
             self.policy.set_training_mode(False)
             rollouts = sampler.sample(self.policy, prompts, counts, self._n_updates)
-            if callback is not None and not replay(self, rollouts, callback):
-                raise StoppedByCallback
+            if callback is not None:
+                with self.usual_iterations():
+                    if not replay(self, rollouts, callback):
+                        raise StoppedByCallback
             return rollouts
-        assert self._step_sampler is not None
-        self._step_sampler.on_step = None if callback is None else self._reporter(callback)
-        return self._step_sampler.sample(self.policy, prompts, counts, self._n_updates)
+        assert self.step_sampler is not None
+        self.step_sampler.on_step = None if callback is None else self._reporter(callback)
+        return self.step_sampler.sample(self.policy, prompts, counts, self._n_updates)
 
     def _reporter(self, callback: BaseCallback) -> Any:
         def report(alive: int, values: dict[str, Any]) -> bool:
             self.num_timesteps += alive
             callback.update_locals(values)
-            self._update_info_buffer(values["infos"], values["dones"])
-            return callback.on_step()
+            with self.usual_iterations():
+                goes_on = callback.on_step()
+            if goes_on:
+                self._update_info_buffer(values["infos"], values["dones"])
+            return goes_on
 
         return report
 
@@ -291,25 +260,26 @@ class MaxRL(ResumableAlgorithm):
         order = self.prompt_order.state_dict()
         self._batch_start = self.batch_start()
         prompts = self.prompt_order.next_batch().to(self.device)
-        allocation = self.allocate(prompts)
-        with self._varied_policy():
-            try:
+        try:
+            with self._varied_policy():  # success probabilities are those of the policy that samples
+                allocation = self.allocate(prompts)
                 rollouts = self.sample(prompts, allocation.counts, callback)
-            except StoppedByCallback:
-                self.prompt_order.load_state_dict(order)
-                raise
-            callback.update_locals({"rollouts": rollouts, "allocation": allocation})
-            callback.on_rollout_end()
-            self._update_current_progress_remaining(self.num_timesteps, self._total_timesteps)
-            with uninterrupted():  # all of it or nothing, so that what is saved after Ctrl-C fits together
+        except StoppedByCallback:
+            self.prompt_order.load_state_dict(order)
+            raise
+        callback.update_locals({"rollouts": rollouts, "allocation": allocation})
+        callback.on_rollout_end()
+        self._update_current_progress_remaining(self.num_timesteps, self._total_timesteps)
+        with uninterrupted():  # all of it or nothing, so that what is saved after Ctrl-C fits together
+            with self._varied_policy():
                 self.update(rollouts)
-                self.success_estimator.record(prompts, rollouts.successes, rollouts.counts)
-                self.total_rollouts += rollouts.num_rollouts
-                record_batch(self, rollouts, allocation)
-                if self.prompt_order.epoch_is_over:
-                    self.prompt_order.start_epoch()
-                    self.success_estimator.start_epoch()
-                self._batch_start = None
+            self.success_estimator.record(prompts, rollouts.successes, rollouts.counts)
+            self.total_rollouts += rollouts.num_rollouts
+            record_batch(self, rollouts, allocation)
+            if self.prompt_order.epoch_is_over:
+                self.prompt_order.start_epoch()
+                self.success_estimator.start_epoch()
+            self._batch_start = None
 
     def _varied_policy(self) -> AbstractContextManager[None]:
         """The number of iterations of a MazePolicy in this update: the same for its rollouts and its gradient."""
@@ -318,11 +288,16 @@ class MaxRL(ResumableAlgorithm):
         return self.policy.varied_iterations(np.random.default_rng([self.seed or 0, _ITERATIONS, self._n_updates]))
 
     def update(self, rollouts: Rollouts) -> None:
-        """Take the optimizer steps of one batch."""
+        """Take the optimizer steps of one batch.
+
+        Raises:
+            ValueError: if the learning rate or the gradient is not finite; the parameters stay as they are then.
+        """
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
+        rate = check_rate(self.lr_schedule(self._current_progress_remaining), f"in update {self._n_updates}")
         if self._n_updates < self.warmup_updates:
-            rate = self.lr_schedule(self._current_progress_remaining) * (self._n_updates + 1) / self.warmup_updates
+            rate *= (self._n_updates + 1) / self.warmup_updates
             update_learning_rate(self.policy.optimizer, rate)
             self.logger.record("train/learning_rate", rate)
         advantages = group_advantages(rollouts.success, rollouts.owner, self.advantage)
@@ -337,11 +312,16 @@ class MaxRL(ResumableAlgorithm):
         for _ in range(self.n_epochs):
             self.policy.optimizer.zero_grad()
             loss = accumulate_gradient(self.policy, terms, None if sampler is None else sampler.mazes)
-            norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
+            norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm).item()
+            if not math.isfinite(norm):
+                raise ValueError(
+                    f"the gradient of update {self._n_updates} has the norm {norm}: the parameters or the observations "
+                    "are not finite, or too large; go back to a checkpoint, with a smaller learning_rate"
+                )
             self.policy.optimizer.step()
         self._n_updates += 1
         self.logger.record("train/loss", loss)
-        self.logger.record("train/grad_norm", norm.item())
+        self.logger.record("train/grad_norm", norm)
         self.logger.record("train/entropy", rollouts.entropies.mean().item())
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
 
@@ -365,7 +345,9 @@ class MaxRL(ResumableAlgorithm):
 
         Args:
             total_timesteps: steps of all rollouts together.
-            callback: SB3 callbacks. ``on_step`` is called once for each simulated time step of the batch.
+            callback: SB3 callbacks. ``on_step`` is called once for each simulated time step of the batch; where
+                nothing is stepped, its locals dones, rewards and infos are of the rollouts that end then, and there is
+                no new_obs.
             log_interval: batches between logs.
             tb_log_name: name of the TensorBoard run.
             reset_num_timesteps: False goes on counting.
@@ -389,6 +371,8 @@ class MaxRL(ResumableAlgorithm):
             iteration += 1
             if log_interval is not None and iteration % log_interval == 0:
                 self.dump_logs(iteration)
+        if log_interval is not None and iteration % log_interval:
+            self.dump_logs(iteration)
         callback.on_training_end()
         return self
 

@@ -12,6 +12,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ from sera_maze.rollouts import Rollouts
 
 MAZES_A_PASS = 64
 STEPS_A_PASS = 4096
+# Numbers in the hidden states of a MazePolicy that one pass may keep for its gradient: 256 MiB of float32.
+MAX_STATES = 2**26
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ def _map_losses(
     used = ((gain != 0) | (loss != 0)).flatten(1).any(dim=1)
     if terms.ent_coef or terms.critic_coef:
         used = rollouts.counts > 0
-    for part in _cut(used.nonzero()[:, 0], MAZES_A_PASS):
+    for part in _cut(used.nonzero()[:, 0], min(MAZES_A_PASS, _most_mazes(policy, height * width))):
         log_probs, values = policy.maps(walls[part], goal[part])
         total = -_surrogate(log_probs, old[part], gain[part], loss[part], terms.clip_range)
         if terms.ent_coef:
@@ -158,7 +161,10 @@ def _step_losses(policy: ActorCriticPolicy, terms: LossTerms) -> Iterator[Tensor
     used = (
         torch.arange(rollouts.num_steps, device=step_weights.device) if terms.ent_coef else step_weights.nonzero()[:, 0]
     )
-    for part in _cut(used, STEPS_A_PASS):
+    size = STEPS_A_PASS
+    if isinstance(policy, MazePolicy):  # each step costs the pass of a whole maze
+        size = min(size, _most_mazes(policy, math.prod(policy.maze_size)))
+    for part in _cut(used, size):
         _, log_prob, entropy = policy.evaluate_actions(_rows(rollouts.observations, part), rollouts.actions[part])
         weights = step_weights[part]
         total = -_surrogate(
@@ -175,6 +181,11 @@ def _step_losses(policy: ActorCriticPolicy, terms: LossTerms) -> Iterator[Tensor
         for part in _cut(sampled, MAZES_A_PASS):
             logits = success_logits(policy, _rows(rollouts.observations, begin[first_rollout[part]]))
             yield terms.critic_coef * _critic_loss(logits, rollouts, part)
+
+
+def _most_mazes(policy: MazePolicy, squares: int) -> int:
+    """How many mazes of so many squares a pass may take; a hidden state has a position for four squares."""
+    return max(1, MAX_STATES // (policy.channels * policy.iterations * (squares // 4 + 1)))
 
 
 def _cut(indices: Tensor, size: int) -> tuple[Tensor, ...]:

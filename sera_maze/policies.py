@@ -15,8 +15,11 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import Tensor, nn
 
+from sera_maze.envs.checks import check_flag
 from sera_maze.envs.generate import check_int
 from sera_maze.network import NUM_ACTIONS, MazeNet, default_iterations
+
+_USED = ("optimizer_class", "optimizer_kwargs")  # of ActorCriticPolicy's arguments
 
 
 class MazePolicy(ActorCriticPolicy):
@@ -35,10 +38,10 @@ class MazePolicy(ActorCriticPolicy):
             can be set later, on the attribute ``iterations``, to run a policy on larger mazes than it was trained on.
             Each costs one convolution of the maze, forward and backward.
         vary_iterations: whether `MaxRL` trains each update with another number of iterations, see `varied_iterations`.
-        **kwargs: the other arguments of SB3's ActorCriticPolicy, such as ``optimizer_class`` and ``optimizer_kwargs``.
+        **kwargs: ``optimizer_class`` and ``optimizer_kwargs`` of SB3's ActorCriticPolicy.
 
     Raises:
-        ValueError: for spaces that are not those of a fully observed maze.
+        ValueError: for spaces that are not those of a fully observed maze, or arguments that would have no effect.
     """
 
     def __init__(
@@ -57,7 +60,14 @@ class MazePolicy(ActorCriticPolicy):
         self.channels = check_int("channels", channels, 1, 4096)
         self.iterations = default_iterations(*self.maze_size) if iterations is None else iterations
         check_int("iterations", self.iterations, 1, 100_000)
+        check_flag("vary_iterations", vary_iterations)
         self.vary_iterations = vary_iterations
+        for name, value in kwargs.items():
+            if name not in _USED and not (name == "use_sde" and not value):
+                raise ValueError(
+                    f"{name}={value!r} has no effect on a MazePolicy, leave it out; it takes channels, iterations, "
+                    f"vary_iterations, {', '.join(_USED)}"
+                )
         super().__init__(observation_space, action_space, lr_schedule, **kwargs)
 
     def _build(self, lr_schedule: Schedule) -> None:
@@ -67,7 +77,7 @@ class MazePolicy(ActorCriticPolicy):
     def _get_constructor_parameters(self) -> dict[str, Any]:
         data = super()._get_constructor_parameters()
         return {
-            **data,
+            **{name: data[name] for name in ("observation_space", "action_space", "lr_schedule", *_USED)},
             "channels": self.channels,
             "iterations": self.iterations,
             "vary_iterations": self.vary_iterations,
@@ -169,6 +179,11 @@ class SmallGridCNN(BaseFeaturesExtractor):
         normalized_image: bool = False,
     ):
         super().__init__(observation_space, features_dim)
+        if len(observation_space.shape) != 3:
+            raise ValueError(
+                f"SmallGridCNN needs observations (C, H, W), MazeEnv(observation='grid') or 'local', got the space "
+                f"{observation_space}; for others use MlpPolicy or MultiInputPolicy"
+            )
         planes, height, width = observation_space.shape
         self.layers = nn.Sequential(
             nn.Conv2d(planes, channels, 3, padding=1),

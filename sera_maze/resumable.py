@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 from gymnasium import spaces
-from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList, ConvertCallback
 from stable_baselines3.common.logger import TensorBoardOutputFormat
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
@@ -24,12 +24,12 @@ from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 from typing_extensions import Self
 
-from sera_maze.checkpoint_files import pool_digest
-from sera_maze.fast_path import plain_mazes
+from sera_maze.batch_log import TimestepsBar
 from sera_maze.policies import MazePolicy
 from sera_maze.prompt_order import PromptOrder
 from sera_maze.run_log import resumed_logger
 from sera_maze.success import SuccessEstimator
+from sera_maze.vec_env import prompts_digest
 
 
 class BatchStart(NamedTuple):
@@ -52,7 +52,7 @@ class PromptState:
 
     Attributes:
         num_prompts: how many there are.
-        mazes: digest of the pool, where the environments are plain mazes; else None.
+        mazes: digest of the mazes or other prompts, if known.
         order: see `PromptOrder.state_dict`.
         estimator: the option ``success``.
         success: see `SuccessEstimator.state_dict`; on the CPU.
@@ -92,6 +92,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
 
         Args:
             path: a name that ends in ".zip", or an open file, for SB3's format; else a folder, see `save_checkpoint`.
+                What a folder cannot hold, such as a schedule that is a function, goes to SB3's format, with a warning.
             exclude: for SB3's format: further attributes to leave out.
             include: for SB3's format: attributes to save that are left out otherwise.
 
@@ -103,8 +104,13 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
 
             if exclude is not None or include is not None:
                 raise ValueError(f"exclude and include are for SB3's format: leave them out, or save to {path}.zip")
-            save_checkpoint(self, Path(path))
-            return
+            try:
+                save_checkpoint(self, Path(path))
+                return
+            except TypeError as error:
+                # SB3's callbacks, such as EvalCallback, save to names without a suffix: nothing may be lost there.
+                path = Path(path).with_name(Path(path).name + ".zip")
+                warnings.warn(f"{error}; so it is saved to {path}", stacklevel=2)
         with self.between_batches():
             kept = self._kept_prompts
             try:
@@ -188,8 +194,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
 
     def _mazes_digest(self) -> str | None:
         assert self.env is not None
-        pool = plain_mazes(self.env).pool
-        return None if pool is None else pool_digest(pool)
+        return prompts_digest(self.env)
 
     def batch_start(self) -> BatchStart:
         """What a batch is about to change."""
@@ -209,6 +214,27 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
             yield
         finally:
             self._go_to(present)
+
+    def _init_callback(self, callback: MaybeCallback, progress_bar: bool = False) -> BaseCallback:
+        """SB3's, with a progress bar that knows how many steps a call stands for."""
+        if not progress_bar:
+            return super()._init_callback(callback)
+        if callback is not None and not isinstance(callback, BaseCallback):
+            callback = CallbackList(callback) if isinstance(callback, list) else ConvertCallback(callback)
+        return super()._init_callback([*([] if callback is None else [callback]), TimestepsBar()])
+
+    @contextmanager
+    def usual_iterations(self) -> Iterator[None]:
+        """Run a `MazePolicy` meanwhile with the number of iterations that it had before the present batch."""
+        start, policy = self._batch_start, self.policy
+        if not isinstance(policy, MazePolicy) or start is None or start.iterations is None:
+            yield
+            return
+        present, policy.iterations = policy.iterations, start.iterations
+        try:
+            yield
+        finally:
+            policy.iterations = present
 
     def _go_to(self, start: BatchStart) -> None:
         self.num_timesteps = start.num_timesteps
@@ -247,7 +273,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         return total, prepared
 
     def _excluded_save_params(self) -> list[str]:
-        made_again = ["fast_path", "_step_sampler", "success_estimator", "prompt_order"]
+        made_again = ["fast_path", "step_sampler", "success_estimator", "prompt_order"]
         return [*super()._excluded_save_params(), "_batch_start", *made_again]
 
 

@@ -25,6 +25,7 @@ class Rollouts:
         entropies: (S,) float32, entropy of the policy where each action was taken.
         squares: (S,) int64, flat square (row * W + column) where each action was taken, from `MapSampler`; else None.
         observations: (S, ...) tensor, or dict of them, before each action, from the step sampler; else None.
+        returns: (R,) float32, sum of the rewards of each rollout; None if it is 1 for a success and else 0.
     """
 
     prompts: Tensor
@@ -37,6 +38,7 @@ class Rollouts:
     entropies: Tensor
     squares: Tensor | None = None
     observations: Any = None
+    returns: Tensor | None = None
 
     @property
     def num_rollouts(self) -> int:

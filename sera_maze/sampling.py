@@ -25,6 +25,7 @@ from sera_maze.envs.rules import MazeRules
 from sera_maze.policies import MazePolicy
 from sera_maze.randomness import BITS, random_bits, rollout_keys
 from sera_maze.rollouts import Rollouts, owners
+from sera_maze.vec_env import prompts_digest
 from sera_maze.walking import Board, action_thresholds, walk
 
 # Called after each simulated step with the number of rollouts that took it and SB3's callback locals; False stops.
@@ -78,6 +79,10 @@ class MapSampler:
         with torch.no_grad():
             parts = zip(walls.split(_MAZES_A_PASS), goal.split(_MAZES_A_PASS), strict=True)
             log_probs = torch.cat([policy.log_prob_map(*part) for part in parts])
+        if log_probs.isnan().any():
+            raise ValueError(
+                "the policy gives NaN as log-probabilities: its parameters are not finite; go back to a checkpoint"
+            )
         walks = walk(log_probs, self.board(prompts), owner, rollout_keys(self.seed, update, prompts[owner], number))
         flat = log_probs.flatten(1, 2)  # (B, H * W, 4)
         place = torch.repeat_interleave(owner, walks.lengths) * flat.shape[1] + walks.squares  # (S,)
@@ -100,7 +105,7 @@ class StepSampler:
         on_step: see `OnStep`.
 
     Raises:
-        ValueError: if the environments are not promptable.
+        ValueError: if the environments are not promptable, or have different prompts.
     """
 
     def __init__(self, env: VecEnv, seed: int, on_step: OnStep | None = None):
@@ -110,6 +115,7 @@ class StepSampler:
             raise ValueError(
                 "the environments have no num_prompts and assign; wrap each in sera_maze.envs.PromptQueue(env, prompts)"
             ) from None
+        prompts_digest(env)
         self.env, self.seed, self.on_step = env, seed, on_step
 
     def sample(self, policy: ActorCriticPolicy, prompts: Tensor, counts: Tensor, update: int) -> Rollouts:
@@ -125,7 +131,7 @@ class StepSampler:
         log = _StepLog(played.numpy(), self.env.num_envs)
         for n in range(self.env.num_envs):
             self.env.env_method("assign", log.queue(n), indices=n)
-        observations: Any = self.env.reset()
+        observations: Any = self._reset()
         policy.set_training_mode(False)
         while log.busy:
             rollouts = log.present()
@@ -142,10 +148,19 @@ class StepSampler:
             )
             before = observations
             observations, rewards, dones, infos = self.env.step(moves)
-            alive = log.record(before, [column.cpu().numpy() for column in columns], dones, infos)
-            if self.on_step is not None and not self.on_step(
-                alive, {"new_obs": observations, "rewards": rewards, "dones": dones, "infos": infos}
-            ):
+            idle = log.idle()
+            alive = log.record(before, [column.cpu().numpy() for column in columns], rewards, dones, infos)
+            if self.on_step is None:
+                continue
+            told = {
+                "new_obs": observations,
+                "rewards": np.where(idle, 0, rewards),
+                "dones": dones & ~idle,
+                "infos": [{} if is_idle else info for is_idle, info in zip(idle, infos, strict=True)],
+            }
+            if not self.on_step(alive, told):
+                for n in range(self.env.num_envs):
+                    self.env.env_method("assign", [], indices=n)
                 raise StoppedByCallback
         return log.rollouts(prompts, counts, owner.to(prompts.device))
 
@@ -154,7 +169,7 @@ class StepSampler:
         rows, num_envs = prompts.tolist(), self.env.num_envs
         for n in range(num_envs):
             self.env.env_method("assign", rows[n::num_envs], indices=n)
-        rounds: list[Any] = [self.env.reset() for _ in range(0, len(rows), num_envs)]
+        rounds: list[Any] = [self._reset() for _ in range(0, len(rows), num_envs)]
 
         def joined(parts: list[np.ndarray]) -> np.ndarray:
             return np.concatenate(parts)[: len(rows)]
@@ -165,10 +180,20 @@ class StepSampler:
             together = joined(rounds)
         return obs_as_tensor(together, prompts.device)
 
+    def _reset(self) -> Any:
+        try:
+            return self.env.reset()
+        except RuntimeError as error:
+            if "allow_early_resets" not in str(error):
+                raise
+            raise ValueError("every batch resets the environments: Monitor needs allow_early_resets=True") from error
+
     def _executed(self, policy: ActorCriticPolicy, actions: np.ndarray) -> np.ndarray:
-        """Actions as the environments take them: continuous ones clipped to their box, as SB3 does."""
+        """Actions as the environments take them: continuous ones shaped and clipped to their box, as SB3 does."""
         space = policy.action_space
-        return np.clip(actions, space.low, space.high) if isinstance(space, spaces.Box) else actions
+        if not isinstance(space, spaces.Box):
+            return actions
+        return np.clip(actions.reshape(-1, *space.shape), space.low, space.high)
 
 
 class _StepLog:
@@ -179,6 +204,7 @@ class _StepLog:
         self.current = np.arange(num_envs)  # rollout that each environment plays, beyond the last one if it idles
         self.step = np.zeros(num_envs, np.int64)
         self.success, self.lengths = np.zeros(len(played), bool), np.zeros(len(played), np.int64)
+        self.returns = np.zeros(len(played), np.float32)
         self._observations: list[Any] = []
         self._columns: list[list[np.ndarray]] = []  # actions, log-probabilities, entropies
         self._rollouts: list[np.ndarray] = []
@@ -194,9 +220,19 @@ class _StepLog:
         """The rollout of each environment; idle ones borrow the last rollout's random numbers."""
         return torch.from_numpy(np.minimum(self.current, len(self.played) - 1))
 
+    def idle(self) -> np.ndarray:
+        """(N,) bool: which environments have played all of their rollouts."""
+        return self.current >= len(self.played)
+
     def record(
-        self, observations: Any, columns: list[np.ndarray], dones: np.ndarray, infos: list[dict[str, Any]]
+        self,
+        observations: Any,
+        columns: list[np.ndarray],
+        rewards: np.ndarray,
+        dones: np.ndarray,
+        infos: list[dict[str, Any]],
     ) -> int:
+        """Take in one step; return how many rollouts took it."""
         active = np.flatnonzero(self.current < len(self.played))
         rows = (
             {k: v[active] for k, v in observations.items()} if isinstance(observations, dict) else observations[active]
@@ -205,15 +241,19 @@ class _StepLog:
         self._columns.append([column[active] for column in columns])
         self._rollouts.append(self.current[active].copy())
         self.step += 1
+        self.returns[self.current[active]] += rewards[active]
         for n in active[dones[active]]:
             rollout, info = self.current[n], infos[n]
             if info.get("prompt") != self.played[rollout] or "is_success" not in info:
                 raise RuntimeError(
                     f"environment {n} was assigned prompt {self.played[rollout]}, but its last info has prompt="
                     f"{info.get('prompt')!r} and is_success={info.get('is_success')!r}; a promptable environment obeys "
-                    "assign() and reports both (see sera_maze.envs.PromptQueue)"
+                    "assign() and reports both (see sera_maze.envs.PromptQueue). A time limit put around it hides the "
+                    "end from it: put TimeLimit inside PromptQueue, and give MazeEnv max_steps instead"
                 )
             self.success[rollout], self.lengths[rollout] = bool(info["is_success"]), self.step[n]
+            if "episode" in info:  # the return before wrappers such as VecNormalize changed the rewards
+                self.returns[rollout] = info["episode"]["r"]
             self.current[n] += self.num_envs
             self.step[n] = 0
         return len(active)
@@ -233,7 +273,8 @@ class _StepLog:
         success, lengths = torch.from_numpy(self.success).to(device), torch.from_numpy(self.lengths).to(device)
         actions, log_probs, entropies = (ordered(list(parts)) for parts in zip(*self._columns, strict=True))
         return Rollouts(
-            prompts, counts, owner, success, lengths, actions, log_probs, entropies, observations=observations
+            prompts, counts, owner, success, lengths, actions, log_probs, entropies, observations=observations,
+            returns=torch.from_numpy(self.returns).to(device),
         )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sera_maze.checks import as_tensor, check_integers, refuse_first
+from sera_maze.envs.checks import as_number
 
 # Probabilities are kept off 0 and 1 by this much: what `sera_maze.allocation.allocate` can work with.
 LOWEST, HIGHEST = 1e-300, 1.0 - 2.0**-53
@@ -95,9 +96,12 @@ class SuccessHistory:
         self.num_prompts = int(num_prompts)
         if self.num_prompts < 1:
             raise ValueError(f"num_prompts={num_prompts}; allowed is 1 or more")
-        if len(prior) != 2 or not all(math.isfinite(number) and number > 0 for number in prior):
-            raise ValueError(f"prior={prior!r}; allowed are two finite numbers above 0, such as (0.5, 0.5)")
-        if not 0 <= discount <= 1:
+        pair = "two finite numbers above 0, such as (0.5, 0.5)"
+        if not isinstance(prior, Sequence) or isinstance(prior, str):
+            raise TypeError(f"prior={prior!r}; allowed are {pair}")
+        if len(prior) != 2 or not all(0 < as_number("prior", number, pair) < math.inf for number in prior):
+            raise ValueError(f"prior={prior!r}; allowed are {pair}")
+        if not 0 <= as_number("discount", discount, "0 to 1") <= 1:
             raise ValueError(f"discount={discount!r}; allowed is 0 to 1")
         self.prior = (float(prior[0]), float(prior[1]))
         self.discount = float(discount)
@@ -170,7 +174,8 @@ class SuccessHistory:
         """Go back to what `state_dict` gave, from any device. Prior and discount stay as constructed.
 
         Raises:
-            ValueError: for other keys, shapes or dtypes, such as a history of another number of prompts.
+            ValueError: for other keys, shapes or dtypes, such as a history of another number of prompts, or numbers
+                that are negative or not finite.
         """
         own = self.state_dict()
         if state.keys() != own.keys():
@@ -181,6 +186,9 @@ class SuccessHistory:
                     f"state[{name!r}] is {state[name].dtype} of shape {tuple(state[name].shape)}; allowed here is "
                     f"{value.dtype} of shape {tuple(value.shape)}, for {self.num_prompts} prompts"
                 )
+        for name in own:
+            bad = ~torch.isfinite(state[name]) | (state[name] < 0)
+            refuse_first(f"state[{name!r}]", state[name], bad, "finite numbers of at least 0")
         self._evidence.copy_(state["evidence"])
         self._outcomes.copy_(state["outcomes"])
         self._num_epochs = int(state["num_epochs"])

@@ -134,3 +134,20 @@ class MazeVecEnv(VecEnv):
 
     def _indices(self, indices: VecEnvIndices) -> list[int]:
         return list(self._get_indices(indices))
+
+
+def prompts_digest(env: VecEnv) -> str | None:
+    """What names the prompts of promptable environments; None if the first of them does not know.
+
+    Raises:
+        ValueError: if they have different prompts, or mazes with different rules.
+    """
+    for name in ("num_prompts", "prompts_digest", "rules"):
+        values = env.get_attr(name) if env.has_attr(name) else []
+        for n, value in enumerate(values):
+            if value != values[0]:
+                raise ValueError(
+                    f"environment {n} has another {name} than environment 0 ({value!r}, not {values[0]!r}): a prompt "
+                    "must mean the same in all of them; build all with the same prompts, such as one MazePool"
+                )
+    return env.get_attr("prompts_digest", 0)[0] if env.has_attr("prompts_digest") else None

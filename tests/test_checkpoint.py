@@ -204,7 +204,7 @@ def test_replacements(tmp_path, pool):
     folder = save_checkpoint(small(pool), tmp_path)
     loaded = load_checkpoint(folder, learning_rate=ConstantSchedule(0.5), rollouts_per_prompt=8, seed=3)
     assert loaded.lr_schedule(1.0) == 0.5
-    assert (loaded.rollouts_per_prompt, loaded.n_max, loaded.seed) == (8, 16, 3)
+    assert (loaded.rollouts_per_prompt, loaded.n_max, loaded.seed) == (8, None, 3)
     assert not load_checkpoint(folder, success="exact").success_estimator.state_dict()
     with pytest.raises(TypeError, match=r"'rollout_per_prompt' is no argument of SERA .*mean 'rollouts_per_prompt'\?"):
         load_checkpoint(folder, rollout_per_prompt=8)

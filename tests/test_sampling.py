@@ -51,7 +51,7 @@ def assert_same(one, other):
 @pytest.mark.parametrize(
     ("kind", "observation"), [("dummy", "grid"), ("dummy", "dict"), ("vector", "grid"), ("subproc", "grid")]
 )
-def test_map_and_step_samplers_give_the_same_rollouts(kind, observation, on_wall):
+def test_map_andstep_samplers_give_the_same_rollouts(kind, observation, on_wall):
     env = make_env(kind, observation, on_wall)
     policy = make_policy(env)
     prompts, counts = batch()
