@@ -29,6 +29,7 @@ def generate_distinct(spec: MazeSpec, count: int, seed: int, taken: AbstractSet[
         ValueError: if fewer different mazes exist, none turns up for a long time, or one cannot be made.
     """
     _check_enough_exist(spec, count)
+    besides = f", not counting the {len(taken)} that are held out or excluded otherwise" if taken else ""
     most = max(1, _MAX_BATCH_BYTES // (spec.size[0] * spec.size[1]))
     seen: set[bytes] = set()
     kept: list[tuple[NDArray[Any], ...]] = []
@@ -53,7 +54,8 @@ def generate_distinct(spec: MazeSpec, count: int, seed: int, taken: AbstractSet[
         if len(seen) < count and index - last_new > _PATIENCE + 50 * count:
             raise ValueError(
                 f"{count} different mazes were asked for, but only {len(seen)} turned up in {index} "
-                f"{spec.size[0]}x{spec.size[1]} {spec.algorithm} mazes of seed {seed}; ask for fewer or a larger size"
+                f"{spec.size[0]}x{spec.size[1]} {spec.algorithm} mazes of seed {seed}{besides}; ask for "
+                "fewer or a larger size"
             )
     return LayoutArrays(*(np.concatenate(parts) for parts in zip(*kept, strict=True)))
 

@@ -121,6 +121,8 @@ class CoverageCallback(BaseCallback):
         if self.log_path is not None and not self.history and self.log_path.exists():
             self.history.extend(read_history(self.log_path))
         self.history[:] = [entry for entry in self.history if entry["timesteps"] <= now]
+        if self.history and (self.history[-1]["update"], self.history[-1]["timesteps"]) == (self.updates, now):
+            self._evaluated = self.updates  # and logged, before the training stopped
 
     def _on_rollout_start(self) -> None:
         if self.updates % self.eval_freq_updates == 0:
@@ -153,9 +155,6 @@ class CoverageCallback(BaseCallback):
         entry: dict[str, Any] = {"update": update, "timesteps": timesteps}
         if isinstance(self.model, MaxRL):
             entry["rollouts"] = self.model.total_rollouts
-        # After a stop, an evaluation at the very step of the checkpoint is done again.
-        if self.history and (self.history[-1]["update"], self.history[-1]["timesteps"]) == (update, timesteps):
-            self.history.pop()
         self.history.append({**entry, **figures})
         if self.log_path is not None:
             write_history(self.log_path, self.history)

@@ -186,6 +186,15 @@ def _replace_pointer(folder: Path, pointer: dict[str, Any]) -> None:
     _flush_folder(folder)
 
 
+def remove_versions(folder: Path) -> None:
+    """Remove the checkpoint in a folder, if there is one, and the folder if nothing else is in it."""
+    if folder.is_dir():
+        (folder / POINTER).unlink(missing_ok=True)
+        _remove_others(folder, POINTER)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
 def _remove_others(folder: Path, name: str) -> None:
     """Remove older versions, and what writes that were cut short have left; another program's files stay."""
     for entry in folder.iterdir():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import textwrap
@@ -17,9 +18,9 @@ from rich.console import Console
 
 from sera_maze import __version__
 from sera_maze.envs.atomic_files import whole_file
-from sera_maze.envs.layout_files import SUFFIXES, read_layouts
+from sera_maze.envs.checks import check_int
 from sera_maze.envs.pool import MazePool
-from sera_maze.train_commands import Bench, Eval, Train
+from sera_maze.train_commands import Bench, Eval, Train, load_pool
 
 # A sheet shows the first mazes of larger pools.
 _MAX_DRAWN = 100
@@ -65,6 +66,7 @@ class Mazes:
         """Print a summary and the first mazes, then write the files."""
         for path in self.out:
             _check_output(path)
+        check_int("show", self.show, 0, 2**31)
         pool = self._pool()
         for line in summary(pool):
             console.print(line)
@@ -82,7 +84,7 @@ class Mazes:
         if self.papers is not None:
             return MazePool.papers(self.papers)
         if self.load is not None:
-            return _load(self.load)
+            return load_pool(self.load)
         return MazePool.generate(
             self.count, parse_size(self.size), self.algorithm, self.seed, braid=self.braid, openings=self.openings,
             endpoints=self.endpoints, distance=self.distance,
@@ -126,16 +128,11 @@ def summary(pool: MazePool) -> list[str]:
     ]
 
 
-def _load(path: Path) -> MazePool:
-    if path.is_dir():
-        return MazePool.from_folder(path)
-    if path.suffix.lower() in SUFFIXES:
-        return MazePool.from_layouts(read_layouts(path), provenance={"made_by": "file", "file": path.name})
-    return MazePool.load(path)
-
-
 def _check_output(path: Path) -> None:
     """Refuse what could not be written, before the mazes are made."""
+    for parent in path.parents:
+        if parent.exists() and not parent.is_dir():
+            raise ValueError(f"{path}: {parent} is a file, not a folder; choose another name")
     if path.suffix not in _OUTPUTS:
         raise ValueError(f"{path}: {path.suffix} is not known; allowed are .npz, .png, .txt, .jsonl or a folder")
     if path.suffix and path.is_dir():
@@ -192,9 +189,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(f"error: not enough memory; ask for fewer or smaller mazes ({error})")
     except _USER_ERRORS as error:
         return _complain(f"error: {error}")
+    except RuntimeError as error:  # as which torch reports that memory runs out
+        if "memory" not in str(error):
+            raise
+        return _complain(f"error: not enough memory; ask for fewer rollouts or smaller mazes ({error})")
 
 
 def _run(arguments: Sequence[str]) -> int:
+    if "OMP_WAIT_POLICY" not in os.environ:
+        # Else torch's threads wait by spinning, which costs many times the time where other programs use a core.
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     console = Console(highlight=False, markup=False, soft_wrap=True)
     if arguments == ["--version"]:
         console.print(f"sera-maze {__version__}")

@@ -28,9 +28,9 @@ def write_pictures(
 ) -> list[Path]:  # fmt: skip
     """Draw the evaluation's rollouts (at most the first 4,096) of some mazes into ``solved.png`` and ``failed.png``.
 
-    solved.png has the four easiest, four median and four hardest mazes among those with a success; failed.png the
-    twelve with the lowest success probability of all, whose labels say whether they are solved. Hardness is the exact
-    success probability where it is known, else the success rate. Pictures of an earlier evaluation are replaced.
+    solved.png has the four easiest, four median and four hardest mazes among those with a success; failed.png up to
+    twelve of those with a failure, the hardest first. Hardness is the exact success probability where it is known, else
+    the success rate. Pictures of an earlier evaluation are replaced.
 
     Args:
         evaluation: of this policy on this pool.
@@ -40,7 +40,7 @@ def write_pictures(
         env: as in `evaluate`, for a policy that must be stepped; the environments must have plain mazes.
 
     Returns:
-        The files written: both, or failed.png alone if no maze was solved.
+        The files written: both, unless no maze had a success, or none a failure.
 
     Raises:
         ValueError: if the evaluation is of another number of mazes, or the paths cannot be followed.
@@ -61,10 +61,11 @@ def write_pictures(
         chosen = _spread(solved)
         names = names if len(chosen) == len(names) else ["solved"] * len(chosen)
         written.append(_draw(evaluation, policy, pool, chosen, names, target / SOLVED, env))
-    hardest = order[: _COLUMNS * _ROWS]
-    written.append(
-        _draw(evaluation, policy, pool, hardest, [_verdict(evaluation, i) for i in hardest], target / FAILED, env)
-    )
+    failed = order[evaluation.successes[order] < evaluation.num_samples][: _COLUMNS * _ROWS]
+    (target / FAILED).unlink(missing_ok=True)
+    if len(failed):
+        names = [_verdict(evaluation, i) for i in failed]
+        written.append(_draw(evaluation, policy, pool, failed, names, target / FAILED, env))
     return written
 
 
@@ -86,9 +87,8 @@ def _spread(mazes: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def _verdict(evaluation: Evaluation, maze: int) -> str:
-    if evaluation.successes[maze] == 0:
-        return "never solved"
-    return "mostly failed" if _hardness(evaluation)[maze] < 0.5 else "solved, among the hardest"
+    failures = evaluation.num_samples - evaluation.successes[maze]
+    return "never solved" if failures == evaluation.num_samples else f"{failures} of {evaluation.num_samples} failed"
 
 
 def _draw(

@@ -274,7 +274,8 @@ def exact_pass_at_k(p: Any, k: Any) -> Any:
         raise ValueError(f"p={p!r} is out of range; give probabilities from 0 to 1")
     if is_tensor:
         sure = chances == 1  # there the logarithm is infinite, and its gradient with it
-        return torch.where(sure, 1.0, -torch.expm1(draws * torch.log1p(-torch.where(sure, 0.5, chances))))
+        certain = torch.where(draws == 1, chances, 1.0)  # with the gradient k (1 - p)**(k - 1) at p = 1
+        return torch.where(sure, certain, -torch.expm1(draws * torch.log1p(-torch.where(sure, 0.5, chances))))
     with np.errstate(divide="ignore"):  # p = 1: log 0
         return -np.expm1(draws * np.log1p(-chances))
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -146,7 +148,7 @@ class MaxRL(ResumableAlgorithm):
         with torch.random.fork_rng(devices=[], enabled=self.seed is None):
             if self.seed is None:
                 self.seed = secrets.randbelow(2**31)
-                torch.manual_seed(self.seed)  # nobody asked for the global generators to be seeded
+                torch.default_generator.manual_seed(self.seed)  # nobody asked for the global generators to be seeded
             else:
                 self.set_random_seed(self.seed)
             self.policy = self.policy_class(
@@ -250,23 +252,34 @@ class MaxRL(ResumableAlgorithm):
 
         return report
 
-    def step_batch(self, callback: BaseCallback) -> None:
+    def step_batch(self, callback: BaseCallback, log: Callable[[], None] | None = None) -> None:
         """One batch: prompts, allocation, rollouts, gradient step, success record, log.
 
+        Args:
+            callback: SB3's, initialised.
+            log: writes the log after the update; None leaves it to later.
+
+        If anything is raised before the update is complete, the batch is dropped, as if it had not begun.
+
         Raises:
-            StoppedByCallback: if the callback said so while sampling; the batch is dropped then.
+            StoppedByCallback: if the callback said so while sampling.
+            ValueError: see `update`.
         """
         callback.on_rollout_start()
-        order = self.prompt_order.state_dict()
         self._batch_start = self.batch_start()
-        prompts = self.prompt_order.next_batch().to(self.device)
         try:
-            with self._varied_policy():  # success probabilities are those of the policy that samples
-                allocation = self.allocate(prompts)
-                rollouts = self.sample(prompts, allocation.counts, callback)
-        except StoppedByCallback:
-            self.prompt_order.load_state_dict(order)
+            self._run_batch(callback, log)
+        except BaseException:
+            if self._batch_start is not None:
+                self._go_to(self._batch_start)
+                self._batch_start = None
             raise
+
+    def _run_batch(self, callback: BaseCallback, log: Callable[[], None] | None) -> None:
+        prompts = self.prompt_order.next_batch().to(self.device)
+        with self._varied_policy():  # success probabilities are those of the policy that samples
+            allocation = self.allocate(prompts)
+            rollouts = self.sample(prompts, allocation.counts, callback)
         callback.update_locals({"rollouts": rollouts, "allocation": allocation})
         callback.on_rollout_end()
         self._update_current_progress_remaining(self.num_timesteps, self._total_timesteps)
@@ -280,6 +293,8 @@ class MaxRL(ResumableAlgorithm):
                 self.prompt_order.start_epoch()
                 self.success_estimator.start_epoch()
             self._batch_start = None
+            if log is not None:
+                log()
 
     def _varied_policy(self) -> AbstractContextManager[None]:
         """The number of iterations of a MazePolicy in this update: the same for its rollouts and its gradient."""
@@ -364,13 +379,12 @@ class MaxRL(ResumableAlgorithm):
         callback.on_training_start(locals(), globals())
         self.total_updates = total_updates
         while self.num_timesteps < total_timesteps and (total_updates is None or self._n_updates < total_updates):
+            is_logged = log_interval is not None and (iteration + 1) % log_interval == 0
             try:
-                self.step_batch(callback)
+                self.step_batch(callback, partial(self.dump_logs, iteration + 1) if is_logged else None)
             except StoppedByCallback:
                 break
             iteration += 1
-            if log_interval is not None and iteration % log_interval == 0:
-                self.dump_logs(iteration)
         if log_interval is not None and iteration % log_interval:
             self.dump_logs(iteration)
         callback.on_training_end()

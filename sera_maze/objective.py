@@ -178,7 +178,7 @@ def _step_losses(policy: ActorCriticPolicy, terms: LossTerms) -> Iterator[Tensor
         sampled = (rollouts.counts > 0).nonzero()[:, 0]
         first_rollout = torch.cumsum(rollouts.counts, 0) - rollouts.counts
         begin = _first_steps(rollouts)
-        for part in _cut(sampled, MAZES_A_PASS):
+        for part in _cut(sampled, min(MAZES_A_PASS, size)):
             logits = success_logits(policy, _rows(rollouts.observations, begin[first_rollout[part]]))
             yield terms.critic_coef * _critic_loss(logits, rollouts, part)
 

@@ -59,7 +59,7 @@ class MazePolicy(ActorCriticPolicy):
             raise ValueError(f"MazePolicy needs the action space Discrete({NUM_ACTIONS}), got {action_space}")
         self.channels = check_int("channels", channels, 1, 4096)
         self.iterations = default_iterations(*self.maze_size) if iterations is None else iterations
-        check_int("iterations", self.iterations, 1, 100_000)
+        check_iterations(self.iterations)
         check_flag("vary_iterations", vary_iterations)
         self.vary_iterations = vary_iterations
         for name, value in kwargs.items():
@@ -157,6 +157,15 @@ def success_logits(policy: ActorCriticPolicy, obs: PyTorchObs) -> Tensor:
     What the value head of a policy other than `MazePolicy` gives is taken as the logit itself.
     """
     return policy.success_logits(obs) if isinstance(policy, MazePolicy) else policy.predict_values(obs).flatten()
+
+
+def check_iterations(iterations: object) -> int:
+    """Check a number of iterations of a `MazePolicy`.
+
+    Raises:
+        ValueError, TypeError: if it is not an integer from 1 to 100,000.
+    """
+    return check_int("iterations", iterations, 1, 100_000)
 
 
 class SmallGridCNN(BaseFeaturesExtractor):

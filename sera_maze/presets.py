@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from sera_maze.envs.atomic_files import whole_file
-from sera_maze.envs.generate import MazeSpec, check_choice, check_int
+from sera_maze.envs.checks import as_number, check_choice, check_flag, check_int
+from sera_maze.envs.generate import MazeSpec
 from sera_maze.options import ADVANTAGES, ALLOCATORS, SUCCESS
+
+_RATE = "a number above 0, at most 1"
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,12 @@ class RunConfig:
                 "success='history' learns about mazes that come again, and fresh mazes do not: choose "
                 "success='critic', success='exact' or allocator='uniform'"
             )
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate={self.learning_rate!r} is not over 0")
+        for name in ("n_max", "iterations"):
+            if getattr(self, name) is not None:
+                check_int(name, getattr(self, name), 1, 2**31)
+        check_flag("fresh_mazes", self.fresh_mazes)
+        if not 0 < as_number("learning_rate", self.learning_rate, _RATE) <= 1:
+            raise ValueError(f"learning_rate={self.learning_rate!r} is out of range; allowed is {_RATE}")
 
     def save(self, path: Path) -> None:
         """Write as JSON."""
@@ -94,8 +101,15 @@ class RunConfig:
         """
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
-            return cls(**{**data, "size": tuple(data["size"])})
-        except (ValueError, TypeError, KeyError) as error:
+            if not isinstance(data, dict):
+                raise TypeError("it is not an object")
+            names = {field.name for field in fields(cls)}
+            if unknown := sorted(data.keys() - names):
+                raise TypeError(f"it has {', '.join(unknown)}, which sera_maze does not know")
+            if missing := sorted(names - data.keys()):
+                raise TypeError(f"it lacks {', '.join(missing)}")
+            return cls(**data)
+        except (ValueError, TypeError) as error:
             raise ValueError(f"{path} is not the config.json of a run ({error})") from None
 
     def changed(self, changes: dict[str, Any]) -> RunConfig:

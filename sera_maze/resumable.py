@@ -25,6 +25,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from sera_maze.batch_log import TimestepsBar
+from sera_maze.checkpoint_files import POINTER, remove_versions
 from sera_maze.policies import MazePolicy
 from sera_maze.prompt_order import PromptOrder
 from sera_maze.run_log import resumed_logger
@@ -99,6 +100,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         Raises:
             ValueError, TypeError: see `save_checkpoint`.
         """
+        replaced: Path | None = None
         if isinstance(path, str | os.PathLike) and Path(path).suffix != ".zip":
             from sera_maze.checkpoint import save_checkpoint  # which builds on this module
 
@@ -109,7 +111,8 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
                 return
             except TypeError as error:
                 # SB3's callbacks, such as EvalCallback, save to names without a suffix: nothing may be lost there.
-                path = Path(path).with_name(Path(path).name + ".zip")
+                replaced = Path(path)
+                path = replaced.with_name(replaced.name + ".zip")
                 warnings.warn(f"{error}; so it is saved to {path}", stacklevel=2)
         with self.between_batches():
             kept = self._kept_prompts
@@ -117,6 +120,8 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
                 state = self.prompt_state()
                 self._kept_prompts = None if state is None else replace(state, origin="the zip file")
                 super().save(path, exclude, include)  # type: ignore[arg-type]
+                if replaced is not None:
+                    remove_versions(replaced)
             finally:
                 self._kept_prompts = kept
 
@@ -252,9 +257,6 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         progress_bar: bool = False,
     ) -> tuple[int, BaseCallback]:
         """SB3's, but a run that goes on logs to its own folder, and shows nothing that was logged beyond its state."""
-        if self._batch_start is not None and self._batch_start.order is not None:
-            self.prompt_order.load_state_dict(self._batch_start.order)  # the batch was not finished
-        self._batch_start = None
         folder = self._log_folder
         goes_on = not (
             reset_num_timesteps or self._custom_logger or self.tensorboard_log is None or folder is None
@@ -316,7 +318,7 @@ def _folder_of(path: str | os.PathLike[str] | io.BufferedIOBase) -> Path | None:
     if not isinstance(path, str | os.PathLike):
         return None
     given = Path(path)
-    if given.is_dir():
+    if given.is_dir() and ((given / POINTER).exists() or not given.with_name(given.name + ".zip").exists()):
         return given
     if given.suffix == ".zip" and not given.exists() and given.with_suffix("").is_dir():
         return given.with_suffix("")  # SB3's callbacks save to names without ".zip"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
+import shlex
+import signal
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -14,17 +16,22 @@ from rich.markdown import Markdown
 
 from sera_maze.envs.atomic_files import whole_file
 from sera_maze.envs.generate import MazeSpec
+from sera_maze.envs.layout_files import SUFFIXES, read_layouts
 from sera_maze.envs.pool import MazePool
 from sera_maze.presets import PRESETS, RunConfig
 
+SOLVED, FAILED = "solved.png", "failed.png"
 _STOPPED = 130  # the exit status of a program that Ctrl-C ended
 
 
 @dataclass(frozen=True)
 class Train:
-    """Train a maze agent with SERA: warm start, then reinforcement learning, then the coverage table."""
+    """Train a maze agent with SERA: warm start, then reinforcement learning, then the coverage table.
 
-    preset: Literal["default", "quick", "hour", "paper"] = "default"
+    Options that are not given are those of the preset; config.json in the run's folder has them all.
+    """
+
+    preset: Literal["default", "quick", "hour", "paper"] | None = None
     """default: 17x17, minutes; quick: 9x9, about a minute; hour: 17x17, many mazes; paper: the papers' setting."""
     out: Path | None = None
     """Folder of the run; by default runs/DATE-PRESET."""
@@ -71,30 +78,41 @@ class Train:
     device: str = "auto"
     """cpu, cuda or auto."""
     threads: int | None = None
-    """CPU threads of torch."""
+    """CPU threads of torch; by default as many as cores."""
 
     def run(self, console: Console) -> int:
         """Train, and return the exit status."""
-        from sera_maze import training  # torch and Stable-Baselines3 load only here
+        from sera_maze import run_folder, training  # torch and Stable-Baselines3 load only here
 
-        training.set_threads(self.threads)
-        folder = self.resume or self.out or _new_folder(self.preset)
+        run_folder.set_threads(self.threads)
+        device = run_folder.checked_device(self.device)
+        folder = self.resume or self.out or _new_folder(self.preset or "default")
+        if folder == Path() and self.resume is None:
+            raise ValueError("--out is empty or the present folder; name a folder for the run")
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"{folder} is a file; name a folder for the run")
+        quoted = shlex.quote(str(folder))
         if self.resume is not None:
-            config = RunConfig.load(training.require_run(folder))
             self._refuse_changes()
+            config = RunConfig.load(run_folder.require_run(folder))
         else:
-            if (folder / training.CONFIG).exists():
-                raise ValueError(f"{folder} already holds a run; go on with --resume {folder}, or choose another --out")
+            if (folder / run_folder.CONFIG).exists():
+                raise ValueError(f"{folder} already holds a run; go on with --resume {quoted}, or choose another --out")
             config = self._config()
         console.print(f"run folder: {folder}")
+        terminated = signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # it is a stop, like Ctrl-C
         try:
-            evaluation = training.train(config, folder, console, resume=self.resume is not None, device=self.device)
+            evaluation = training.train(config, folder, console, resume=self.resume is not None, device=device)
         except KeyboardInterrupt:
-            console.print(f"stopped; go on with: sera-maze train --resume {folder}")
+            is_begun = (folder / run_folder.CONFIG).exists()
+            console.print(f"stopped; go on with: sera-maze train --resume {quoted}" if is_begun else "stopped")
             return _STOPPED
+        finally:
+            signal.signal(signal.SIGTERM, terminated)
         console.print(Markdown(evaluation.markdown()))
-        console.print(f"pictures: {folder / 'solved.png'}, {folder / 'failed.png'}")
-        console.print(f"curves: tensorboard --logdir {folder / training.LOGS}")
+        pictures = [path for path in (folder / SOLVED, folder / FAILED) if path.exists()]
+        console.print(f"pictures: {', '.join(map(str, pictures))}")
+        console.print(f"curves: tensorboard --logdir {quoted}")
         return 0
 
     def _changes(self) -> dict[str, object]:
@@ -110,10 +128,11 @@ class Train:
             changes["success"] = "critic"
         if self.size is not None:
             changes["size"] = MazeSpec(parse_size(self.size)).size
-        return PRESETS[self.preset].changed(changes)
+        return PRESETS[self.preset or "default"].changed(changes)
 
     def _refuse_changes(self) -> None:
-        changed = [*self._changes(), *(["size"] if self.size is not None else []), *(["out"] if self.out else [])]
+        others = [name for name in ("size", "out", "preset") if getattr(self, name) is not None]
+        changed = [*self._changes(), *others]
         if changed:
             raise ValueError(f"--resume goes on with the run's own config; leave out --{changed[0].replace('_', '-')}")
 
@@ -125,45 +144,52 @@ class Eval:
     folder: tyro.conf.Positional[Path]
     """Folder of the run."""
     load: Path | None = None
-    """Mazes to evaluate on, a pool file or a folder of drawings; by default the run's held-out mazes."""
+    """Mazes to evaluate on: a file of 'sera-maze mazes --out', or a folder of drawings; by default the run's held-out
+    mazes."""
     size: str | None = None
-    """Instead: fresh mazes of this size, HEIGHTxWIDTH or one number."""
-    count: int = 256
-    """Number of fresh mazes, with --size."""
+    """Instead: mazes of this size, HEIGHTxWIDTH or one number, that the run has never seen."""
+    count: int | None = None
+    """Number of mazes, with --size; 256 by default."""
     iterations: int | None = None
     """Iterations of the policy; by default as many as the size of the mazes asks for."""
     num_samples: int | None = None
     """Rollouts for each maze; by default as in training."""
     out: Path | None = None
-    """Folder for table and pictures; by default eval/ in the run's."""
+    """Folder for table and pictures; by default one in the run's, by the mazes: eval, eval-33x33 or eval-NAME."""
     device: str = "auto"
     """cpu, cuda or auto."""
 
     def run(self, console: Console) -> int:
         """Evaluate, and return the exit status."""
-        from sera_maze import training  # torch and Stable-Baselines3 load only here
+        from sera_maze import run_folder, training  # torch and Stable-Baselines3 load only here
 
-        model, config = training.open_run(self.folder, self.device)
-        pool = self._pool(config)
+        device = run_folder.checked_device(self.device)
+        model, config = run_folder.open_run(self.folder, device)
+        pool, name = self._pool(config)
         if self.num_samples is not None:
             config = config.changed({"num_samples": self.num_samples})
-        folder = self.out or self.folder / "eval"
+        folder = self.out or self.folder / name
         evaluation = training.evaluate_run(model, pool, config, folder, self.iterations)
         console.print(Markdown(evaluation.markdown()))
         console.print(f"table and pictures: {folder}")
         return 0
 
-    def _pool(self, config: RunConfig) -> MazePool:
+    def _pool(self, config: RunConfig) -> tuple[MazePool, str]:
+        """The mazes, and a name for the folder of their evaluation."""
         from sera_maze import training
         from sera_maze.cli import parse_size
 
         if self.load is not None and self.size is not None:
             raise ValueError("--load and --size exclude each other; give one")
+        if self.count is not None and self.size is None:
+            raise ValueError("--count is for mazes of a given --size; leave it out, or give one")
         if self.load is not None:
-            return MazePool.from_folder(self.load) if self.load.is_dir() else MazePool.load(self.load)
+            return load_pool(self.load), f"eval-{self.load.stem}"
         if self.size is None:
-            return training.held_out_pool(config)
-        return MazePool.generate(self.count, parse_size(self.size), config.algorithm, training.held_out_seed(config))
+            return training.held_out_pool(config), "eval"
+        height, width = MazeSpec(parse_size(self.size)).size
+        count = 256 if self.count is None else self.count
+        return training.unseen_pool(config, count, (height, width)), f"eval-{height}x{width}"
 
 
 @dataclass(frozen=True)
@@ -186,15 +212,16 @@ class Bench:
         """Measure, print a table for each part, and return the exit status."""
         import torch  # loads only here, like what follows
 
-        from sera_maze import bench, training
+        from sera_maze import bench, run_folder
 
-        training.set_threads(self.threads)
-        record: dict[str, Any] = {"threads": torch.get_num_threads(), "device": self.device, "torch": torch.__version__}
-        console.print(f"{record['threads']} threads, {self.device}; medians of several rounds")
+        run_folder.set_threads(self.threads)
+        device = run_folder.checked_device(self.device)
+        record: dict[str, Any] = {"threads": torch.get_num_threads(), "device": device, "torch": torch.__version__}
+        console.print(f"{record['threads']} threads, {device}; medians of several rounds")
         for name in self.what:
             console.print(f"\n{' '.join((bench.BENCHES[name].__doc__ or '').split())}")
             record[name] = []
-            for figure in bench.BENCHES[name](self.device):
+            for figure in bench.BENCHES[name](device):
                 against = "" if figure.ratio is None else f"   ours is {figure.ratio:,.0f} times that"
                 console.print(f"  {figure.name:<44}{_digits(figure.value):>14} {figure.unit:<8}{against}")
                 record[name].append(figure._asdict())
@@ -203,6 +230,19 @@ class Bench:
                 file.write((json.dumps(record, indent=1) + "\n").encode())
             console.print(f"wrote {self.out}")
         return 0
+
+
+def load_pool(path: Path) -> MazePool:
+    """Read mazes from a folder of drawings or a file that 'sera-maze mazes --out' wrote.
+
+    Raises:
+        FileNotFoundError, ValueError: if there are none.
+    """
+    if path.is_dir():
+        return MazePool.from_folder(path)
+    if path.suffix.lower() in SUFFIXES:
+        return MazePool.from_layouts(read_layouts(path), provenance={"made_by": "file", "file": path.name})
+    return MazePool.load(path)
 
 
 def _digits(value: float) -> str:

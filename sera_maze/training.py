@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from pathlib import Path
 
-import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
@@ -16,23 +16,23 @@ from sera_maze.callbacks import CoverageCallback
 from sera_maze.checkpoint import load_checkpoint, save_checkpoint
 from sera_maze.envs.atomic_files import whole_file
 from sera_maze.envs.fresh_mazes import FreshMazes, Mazes
-from sera_maze.envs.generate import check_int
 from sera_maze.envs.maze import MazeEnv
-from sera_maze.envs.pool import PAPERS_HELD_OUT_MAZES, PAPERS_SPEC, MazePool
+from sera_maze.envs.pool import PAPERS_HELD_OUT_MAZES, PAPERS_SPEC, PAPERS_TRAINING_MAZES, MazePool
 from sera_maze.envs.rules import MazeRules
 from sera_maze.evaluation import Evaluation, evaluate
 from sera_maze.evaluation_pictures import write_pictures
 from sera_maze.maxrl import MaxRL
 from sera_maze.network import default_iterations
-from sera_maze.policies import MazePolicy
+from sera_maze.policies import MazePolicy, check_iterations
 from sera_maze.presets import RunConfig
+from sera_maze.run_folder import CHECKPOINT, CONFIG, COVERAGE, LOGS, TABLE, check_same_run, has_checkpoint, locked
 from sera_maze.run_log import resumed_logger
 
-CONFIG, CHECKPOINT, LOGS, TABLE, COVERAGE = "config.json", "checkpoint", "tensorboard", "evaluation", "coverage.jsonl"
 KS = (1, 8, 32, 128, 256)
 _SAVE_SECONDS = 30.0
 _NO_END = 2**62  # steps; the updates end a run
-_HELD_OUT_STREAM = 2**32  # added to a run's seed for held-out mazes that are not shipped
+# Added to a run's seed: for held-out mazes that are not shipped, and for mazes of an evaluation.
+_HELD_OUT_STREAM, _EVALUATION_STREAM = 2**32, 2**33
 
 
 def ks_of(config: RunConfig) -> tuple[int, ...]:
@@ -40,17 +40,11 @@ def ks_of(config: RunConfig) -> tuple[int, ...]:
     return tuple(k for k in KS if k <= config.num_samples)
 
 
-def held_out_seed(config: RunConfig) -> int:
-    """Seed of the held-out mazes of a run, where they are not the shipped ones."""
-    return config.seed + _HELD_OUT_STREAM
-
-
 def held_out_pool(config: RunConfig) -> MazePool:
     """The held-out mazes of a run: the shipped ones where they fit, else generated ones."""
-    spec = (config.size, config.algorithm)
-    if spec == (PAPERS_SPEC.size, PAPERS_SPEC.algorithm) and config.held_out_mazes == PAPERS_HELD_OUT_MAZES:
+    if _is_papers_kind(config) and config.held_out_mazes == PAPERS_HELD_OUT_MAZES:
         return MazePool.papers("held_out")
-    return MazePool.generate(config.held_out_mazes, *spec, held_out_seed(config))
+    return MazePool.generate(config.held_out_mazes, config.size, config.algorithm, config.seed + _HELD_OUT_STREAM)
 
 
 def pools(config: RunConfig) -> tuple[Mazes, MazePool]:
@@ -58,8 +52,20 @@ def pools(config: RunConfig) -> tuple[Mazes, MazePool]:
     held_out = held_out_pool(config)
     if config.fresh_mazes:
         return FreshMazes(config.size, config.algorithm, config.seed, exclude=held_out), held_out
+    if _is_papers_kind(config) and (config.num_mazes, len(held_out)) == (PAPERS_TRAINING_MAZES, PAPERS_HELD_OUT_MAZES):
+        return MazePool.papers("train"), held_out
     pool = MazePool.generate(config.num_mazes, config.size, config.algorithm, config.seed, exclude=[held_out])
     return pool, held_out
+
+
+def unseen_pool(config: RunConfig, count: int, size: tuple[int, int]) -> MazePool:
+    """Mazes of any size with the run's algorithm, none of which the run has trained on or is evaluated on."""
+    seen = [] if size != config.size else [pool for pool in pools(config) if isinstance(pool, MazePool)]
+    return MazePool.generate(count, size, config.algorithm, config.seed + _EVALUATION_STREAM, exclude=seen)
+
+
+def _is_papers_kind(config: RunConfig) -> bool:
+    return (config.size, config.algorithm) == (PAPERS_SPEC.size, PAPERS_SPEC.algorithm)
 
 
 def build_model(config: RunConfig, pool: Mazes, device: str = "auto") -> MaxRL:
@@ -73,30 +79,41 @@ def build_model(config: RunConfig, pool: Mazes, device: str = "auto") -> MaxRL:
 
 
 class RunCallback(BaseCallback):
-    """Saves checkpoints now and then, and shows the progress."""
+    """Saves checkpoints now and then, and shows the progress: a bar, or lines where there is no terminal."""
 
     def __init__(self, folder: Path, progress: Progress, coverage: CoverageCallback, updates: int):
         super().__init__()
-        self.folder, self.progress, self.coverage = folder, progress, coverage
+        self.folder, self.progress, self.coverage, self.updates = folder, progress, coverage, updates
         self.task = progress.add_task("training", total=updates, figures="")
         self._saved = time.monotonic()
+        self._told: int | None = None
 
     def _on_step(self) -> bool:
         return True
 
     def _on_rollout_start(self) -> None:
-        assert isinstance(self.model, MaxRL)
-        values = self.model.last_figures
-        figures = f"train {100 * values['success_rate']:.1f} %" if values else ""
-        if self.coverage.history:
-            last = self.coverage.history[-1]
-            figures += "  pass " + " ".join(
-                f"@{k} {100 * last[f'coverage/pass@{k}']:.1f}" for k in (1, 128, 256) if f"coverage/pass@{k}" in last
-            )
-        self.progress.update(self.task, completed=self.model._n_updates, figures=figures)
+        self._show()
         if time.monotonic() - self._saved > _SAVE_SECONDS:
+            assert isinstance(self.model, MaxRL)
             save_checkpoint(self.model, self.folder / CHECKPOINT)
             self._saved = time.monotonic()
+
+    def _on_training_end(self) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        assert isinstance(self.model, MaxRL)
+        update, values = self.model._n_updates, self.model.last_figures
+        figures = f"success {100 * values['success_rate']:.1f} %" if values else ""
+        if self.coverage.history:
+            last = self.coverage.history[-1]
+            shown = [k for k in (1, 128, 256) if f"coverage/pass@{k}" in last]
+            figures += "  held out: " + ", ".join(f"pass@{k} {100 * last[f'coverage/pass@{k}']:.1f}" for k in shown)
+            console = self.progress.console
+            if not console.is_terminal and last["update"] not in (self._told, 0):
+                console.print(f"update {update} of {self.updates}: {figures}")
+                self._told = last["update"]
+        self.progress.update(self.task, completed=update, figures=figures)
 
 
 def train(
@@ -106,51 +123,83 @@ def train(
 
     Args:
         config: of the run.
-        folder: of the run, see the module's constants for what it holds.
+        folder: of the run, see `sera_maze.run_folder` for what it holds.
         console: to report to.
-        resume: whether the folder holds a run to go on with.
+        resume: whether the folder holds a run to go on with; one that was stopped before its first checkpoint begins
+            again.
         device: "cpu", "cuda" or "auto".
 
     Raises:
         KeyboardInterrupt: after a checkpoint has been saved.
+        ValueError: if another process trains in the folder, its config is not that of its checkpoint, or the training
+            comes upon numbers that are not finite; the last checkpoint stays then.
     """
     started = time.monotonic()
+    console.print("making mazes")
     pool, held_out = pools(config)
-    if resume:
-        model = load_checkpoint(folder / CHECKPOINT, MazeEnv(pool, on_wall=config.on_wall), device=device)
-        console.print(f"going on after update {model._n_updates} of {config.updates}")
-    else:
-        folder.mkdir(parents=True, exist_ok=True)
-        config.save(folder / CONFIG)
-        model = build_model(config, pool, device)
-        height, width = pool.size
-        kind = "fresh" if config.fresh_mazes else f"{len(pool)}"
-        console.print(f"{kind} training mazes and {len(held_out)} held-out ones of {height}x{width} squares")
-        model.warm_start(config.warm_start)
-        console.print(f"warm start: {config.warm_start} updates in {time.monotonic() - started:.0f} s")
-        save_checkpoint(model, folder / CHECKPOINT)
+    model = build_model(config, pool, device)  # which refuses what cannot be, before anything is written
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        if resume and has_checkpoint(folder):
+            fresh = model
+            model = load_checkpoint(folder / CHECKPOINT, device=device)
+            check_same_run(model, fresh, folder)
+            console.print(f"going on after update {model._n_updates} of {config.updates}")
+        else:
+            config.save(folder / CONFIG)
+            _begin(model, config, console, len(held_out))
+            save_checkpoint(model, folder / CHECKPOINT)
+        if model.num_timesteps == 0:  # what was logged before a stop is logged again
+            shutil.rmtree(folder / LOGS, ignore_errors=True)
+            (folder / COVERAGE).unlink(missing_ok=True)
+        _learn(model, held_out, config, folder, console)
+        console.print(f"{model._n_updates} updates, {model.total_rollouts} rollouts, {model.num_timesteps} steps")
+        evaluation = evaluate_run(model, held_out, config, folder)
+    console.print(f"total time {time.monotonic() - started:.0f} s")
+    return evaluation
+
+
+def _begin(model: MaxRL, config: RunConfig, console: Console, held_out: int) -> None:
+    """The warm start of a fresh run."""
+    started = time.monotonic()
+    height, width = config.size
+    kind = "fresh" if config.fresh_mazes else f"{model.num_prompts}"
+    console.print(f"{kind} training mazes and {held_out} held-out ones of {height}x{width} squares")
+    if not config.warm_start:
+        return
+    with _progress(console) as progress:
+        task = progress.add_task("warm start", total=config.warm_start, figures="imitating shortest paths")
+        model.warm_start(config.warm_start, after_update=lambda update: progress.update(task, completed=update + 1))
+    console.print(f"warm start: {config.warm_start} updates in {time.monotonic() - started:.0f} s")
+
+
+def _learn(model: MaxRL, held_out: MazePool, config: RunConfig, folder: Path, console: Console) -> None:
     model.set_logger(resumed_logger(folder / LOGS, model.num_timesteps, ("tensorboard", "csv")))
     coverage = CoverageCallback(
         held_out, eval_freq_updates=config.eval_every, num_samples=config.num_samples, ks=ks_of(config),
         log_path=folder / COVERAGE,
     )  # fmt: skip
-    columns = (
-        BarColumn(bar_width=12), MofNCompleteColumn(), TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[figures]}"),
-    )  # fmt: skip
-    with Progress(*columns, console=console) as progress:
+    with _progress(console) as progress:
         callback = RunCallback(folder, progress, coverage, config.updates)
         try:
             model.learn(
                 _NO_END, CallbackList([coverage, callback]), reset_num_timesteps=False, total_updates=config.updates
             )
-        finally:
-            # After Ctrl-C the batch in progress is dropped: what is saved is a state between two batches.
+        except (KeyboardInterrupt, SystemExit):  # rich exits when nobody reads its output any more
+            # The batch in progress is dropped: what is saved is a state between two batches.
             save_checkpoint(model, folder / CHECKPOINT)
-    console.print(f"{model._n_updates} updates, {model.total_rollouts} rollouts, {model.num_timesteps} steps")
-    evaluation = evaluate_run(model, held_out, config, folder)
-    console.print(f"total time {time.monotonic() - started:.0f} s")
-    return evaluation
+            raise
+        finally:
+            model.logger.close()
+    save_checkpoint(model, folder / CHECKPOINT)
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(bar_width=12), MofNCompleteColumn(),
+        TimeRemainingColumn(compact=True), TextColumn("{task.fields[figures]}"), console=console,
+        disable=not console.is_terminal,
+    )  # fmt: skip
 
 
 def evaluate_run(
@@ -164,13 +213,17 @@ def evaluate_run(
         config: of the run.
         folder: for the files.
         iterations: of the policy; None: as in training, and on other sizes `default_iterations`.
+
+    Raises:
+        ValueError, TypeError: for iterations out of range.
     """
     assert isinstance(model.policy, MazePolicy)
-    folder.mkdir(parents=True, exist_ok=True)
     usual = model.policy.iterations
     if iterations is None and pool.size != config.size:
         iterations = default_iterations(*pool.size)
-    model.policy.iterations = usual if iterations is None else iterations
+    wanted = usual if iterations is None else check_iterations(iterations)
+    folder.mkdir(parents=True, exist_ok=True)
+    model.policy.iterations = wanted
     try:
         evaluation = evaluate(
             model.policy, pool, num_samples=config.num_samples, ks=ks_of(config),
@@ -183,30 +236,3 @@ def evaluate_run(
         with whole_file(folder / f"{TABLE}.{suffix}") as file:
             file.write((text + "\n").encode())
     return evaluation
-
-
-def require_run(folder: Path) -> Path:
-    """The config file of a run's folder.
-
-    Raises:
-        FileNotFoundError: if it is not the folder of a run.
-    """
-    if not (folder / CONFIG).is_file():
-        raise FileNotFoundError(f"{folder} is not the folder of a run, it has no {CONFIG}; 'sera-maze train' makes one")
-    return folder / CONFIG
-
-
-def open_run(folder: Path, device: str = "auto") -> tuple[MaxRL, RunConfig]:
-    """The model and the config of a run's folder.
-
-    Raises:
-        FileNotFoundError, ValueError: if it is not the folder of a run.
-    """
-    config = RunConfig.load(require_run(folder))
-    return load_checkpoint(folder / CHECKPOINT, device=device), config
-
-
-def set_threads(threads: int | None) -> None:
-    """Let torch use so many CPU threads; None leaves its choice."""
-    if threads is not None:
-        torch.set_num_threads(check_int("threads", threads, 1, 1024))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,7 +36,14 @@ def shortest_actions(pool: MazePool | LayoutArrays) -> np.ndarray:
     return best / np.maximum(best.sum(axis=-1, keepdims=True), 1)
 
 
-def warm_start(model: MaxRL, updates: int, *, batch_size: int = 64, learning_rate: float = 2e-3) -> list[float]:
+def warm_start(
+    model: MaxRL,
+    updates: int,
+    *,
+    batch_size: int = 64,
+    learning_rate: float = 2e-3,
+    after_update: Callable[[int], object] | None = None,
+) -> list[float]:
     """Train the policy to take the moves of shortest paths, uniformly among ties, on every open square.
 
     The mazes are those of the model's pool. The optimizer is one of its own; that of the reinforcement learning is not
@@ -46,6 +54,7 @@ def warm_start(model: MaxRL, updates: int, *, batch_size: int = 64, learning_rat
         updates: number of updates, 0 or more.
         batch_size: mazes an update.
         learning_rate: of the first update; it falls linearly to zero.
+        after_update: called with the number of each update, from 0, when it is done.
 
     Returns:
         The mean cross-entropy (nats a square) of each update.
@@ -72,6 +81,8 @@ def warm_start(model: MaxRL, updates: int, *, batch_size: int = 64, learning_rat
         torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
         optimizer.step()
         losses.append(loss.item())
+        if after_update is not None:
+            after_update(update)
     return losses
 
 

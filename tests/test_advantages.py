@@ -67,6 +67,14 @@ def test_interleaved_and_not_contiguous_groups():
     assert group_advantages(np.array([1.0, 0.0])[::-1], np.array([7, 7], np.int16)).tolist() == [-1, 1]
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.int16])
+def test_groups_of_any_integers(dtype):
+    group = torch.tensor([7, 200, 7, 200], dtype=dtype)
+    assert group_advantages([1, 0, 0, 0], group).tolist() == [1, 0, -1, 0]
+    large = torch.tensor([torch.iinfo(dtype).max // 2, 0, 0], dtype=dtype)
+    assert group_advantages([1, 1, 0], large, "reinforce").tolist() == [1, 1, 0]
+
+
 def test_loss_weights_of_the_mean_in_a_maze_then_over_mazes():
     """Groups A = [1,0,0,0] and B = [1,0]: advantage over (rollouts of the group times groups)."""
     group = torch.tensor([0, 0, 0, 0, 1, 1])

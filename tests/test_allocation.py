@@ -273,6 +273,7 @@ def test_refuses_what_is_no_probability(prob, place, rounding):
         ({"budget": 2 * LARGEST_BUDGET}, f"allowed are 4 to {LARGEST_BUDGET}"),
         ({"n_min": 0}, "n_min=0; allowed is 1 or more"),
         ({"n_max": 1}, "n_max=1 is below n_min=2"),
+        ({"n_max": 2**63}, f"n_max={2**63} is out of range; allowed is at most {LARGEST_BUDGET}, or None"),
         ({"rounding": "fidelty"}, "rounding='fidelty' is not known; .* did you mean 'fidelity'"),
         ({"rounding": None}, "rounding=None is not known; allowed are 'fidelity' and 'maxmin'$"),
         ({"activation_threshold": 1.0}, "activation_threshold=1.0; allowed is 0 or more and below 1"),

@@ -15,6 +15,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.utils import ConstantSchedule, FloatSchedule, LinearSchedule
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
+from sera_maze import maxrl
 from sera_maze.checkpoint import load_checkpoint, save_checkpoint
 from sera_maze.checkpoint_files import HEADER, POINTER
 from sera_maze.envs import FreshMazes, MazeEnv, MazePool, PromptQueue
@@ -210,6 +211,25 @@ def test_replacements(tmp_path, pool):
         load_checkpoint(folder, rollout_per_prompt=8)
     with pytest.raises(ValueError, match="advantage"):
         load_checkpoint(folder, advantage="ppo")
+
+
+@pytest.mark.parametrize("name", ["agent", "agent.zip"])
+def test_most_rollouts_without_a_number_follow_the_rollouts_per_prompt(tmp_path, pool, name, monkeypatch):
+    """With success="exact" the first batch is allocated already; None means four times the rollouts of a prompt."""
+    small(pool, success="exact").save(tmp_path / name)
+    env = MazeEnv(pool, on_wall="stay", max_steps=20)
+    most, share_out = [], maxrl.allocate
+
+    def spy(*arguments, **options):
+        most.append(options["n_max"])
+        return share_out(*arguments, **options)
+
+    monkeypatch.setattr(maxrl, "allocate", spy)
+    for options in ({}, {"rollouts_per_prompt": 8}, {"rollouts_per_prompt": 8, "n_max": 9}):
+        loaded = SERA.load(tmp_path / name, env, **options)
+        assert loaded.n_max == options.get("n_max")
+        loaded.learn(10**9, total_updates=1)
+    assert most == [16, 32, 9]
 
 
 def test_policies_without_an_alias_are_passed_by_the_caller(tmp_path, pool):

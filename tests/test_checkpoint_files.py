@@ -17,7 +17,7 @@ from sera_maze.checkpoint_files import (
     POOL,
     TENSORS,
     Contents,
-    pool_digest,
+    mazes_digest,
     read_version,
     write_version,
 )
@@ -79,9 +79,9 @@ def test_damaged_mazes_are_not_taken_over(tmp_path, pool):
 
 def test_the_digest_of_a_pool_is_that_of_its_mazes(pool):
     same = MazePool(pool.walls, pool.start, pool.goal, provenance={"made_by": "hand"})
-    assert pool_digest(same) == pool_digest(pool)
-    assert pool_digest(pool[[1, 0, 2]]) != pool_digest(pool)
-    assert pool_digest(pool[:2]) != pool_digest(pool)
+    assert mazes_digest(same) == mazes_digest(pool)
+    assert mazes_digest(pool[[1, 0, 2]]) != mazes_digest(pool)
+    assert mazes_digest(pool[:2]) != mazes_digest(pool)
 
 
 KILLED = """

@@ -323,8 +323,8 @@ def test_pictures_of_solved_and_failed_mazes(tmp_path, sheets):
     assert [labels for _, labels in sheets] == [
         ["solved: p = 70.00 %\nmaze 0, shortest path 1 moves", "solved: p = 49.00 %\nmaze 1, shortest path 2 moves"],
         [
-            "mostly failed: p = 49.00 %\nmaze 1, shortest path 2 moves",
-            "solved, among the hardest: p = 70.00 %\nmaze 0, shortest path 1 moves",
+            "30 of 50 failed: p = 49.00 %\nmaze 1, shortest path 2 moves",
+            "15 of 50 failed: p = 70.00 %\nmaze 0, shortest path 1 moves",
         ],
     ]
     assert len(sheets[0][0]) == 2

@@ -372,6 +372,14 @@ def test_exact_pass_at_k():
     np.testing.assert_allclose(tensor, expected, rtol=1e-13)
 
 
+@pytest.mark.parametrize(("k", "expected"), [(1, [1, 1, 1]), (2, [0, 1, 2]), (3, [0, 0.75, 3])])
+def test_gradient_of_exact_pass_at_k(k, expected):
+    """k (1 - p)^(k - 1) at p = 1, 0.5 and 0."""
+    p = torch.tensor([1.0, 0.5, 0.0], dtype=torch.float64, requires_grad=True)
+    exact_pass_at_k(p, k).sum().backward()
+    torch.testing.assert_close(p.grad, torch.tensor(expected, dtype=torch.float64))
+
+
 @pytest.mark.parametrize("p", [0.5, torch.tensor([0.5])])
 def test_exact_pass_at_k_errors(p):
     with pytest.raises(ValueError, match="k=0 is out of range"):

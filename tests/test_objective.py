@@ -131,6 +131,31 @@ def test_micro_batches_do_not_change_the_gradient(kind, options, monkeypatch):
     assert loss == pytest.approx(other, abs=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["map", "step"])
+@pytest.mark.parametrize("options", [{}, {"ent_coef": 0.3}, {"clip_range": 0.2}, {"critic_coef": 0.5}])
+def test_large_hidden_states_make_small_passes_and_the_same_gradient(kind, options, monkeypatch):
+    """A maze of 7x7 squares has 13 positions, hence 8 channels * 6 iterations * 13 = 624 numbers."""
+    policy = make_policy()
+    rollouts = mixed_rollouts(policy, kind)
+    sizes = []
+    maps = policy.maps
+    monkeypatch.setattr(policy, "maps", lambda walls, goal: sizes.append(len(walls)) or maps(walls, goal))
+    whole, loss = gradient(policy, rollouts, **options)
+    assert max(sizes) >= 2
+    for limit, largest in ((2 * 624 - 1, 1), (2 * 624, 2)):
+        sizes.clear()
+        monkeypatch.setattr(objective, "MAX_STATES", limit)
+        cut, other = gradient(policy, rollouts, **options)
+        assert max(sizes) == largest
+        torch.testing.assert_close(whole, cut, atol=1e-6, rtol=1e-4)
+        assert loss == pytest.approx(other, abs=1e-5)
+    sizes.clear()
+    policy.iterations = 12
+    monkeypatch.setattr(objective, "MAX_STATES", 1)  # less than one maze needs
+    gradient(policy, rollouts, **options)
+    assert set(sizes) == {1}
+
+
 def test_the_order_of_prompts_does_not_change_the_gradient():
     policy = make_policy()
     prompts, counts = torch.tensor([3, 0, 7, 5, 9]), torch.tensor([6, 8, 0, 5, 9])

@@ -157,6 +157,42 @@ def test_other_actions_and_bad_arguments_are_refused():
             MazePolicy(space, spaces.Discrete(4), lambda _: 1e-3, **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"net_arch": [64, 64]}, r"net_arch=\[64, 64\] has no effect on a MazePolicy, leave it out; it takes channels"),
+        ({"activation_fn": torch.nn.ReLU}, "activation_fn=.* has no effect"),
+        ({"use_sde": True}, "use_sde=True has no effect"),
+        ({"features_extractor_class": SmallGridCNN}, "features_extractor_class=.* has no effect"),
+        ({"ortho_init": False}, "ortho_init=False has no effect"),
+    ],
+)
+def test_options_without_effect_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        make_policy(**options)
+
+
+def test_options_that_sb3_passes_or_that_have_an_effect_are_taken():
+    policy = make_policy(use_sde=False, optimizer_class=torch.optim.SGD, optimizer_kwargs={"momentum": 0.5})
+    assert isinstance(policy.optimizer, torch.optim.SGD)
+    assert policy.optimizer.defaults["momentum"] == 0.5
+
+
+def test_a_policy_is_saved_and_loaded_by_itself(tmp_path):
+    options = {"iterations": 5, "vary_iterations": False, "optimizer_kwargs": {"weight_decay": 0.25}}
+    policy = make_policy(**options)
+    for parameter in policy.parameters():
+        parameter.data += 0.125
+    policy.iterations = 9  # set later, for larger mazes
+    policy.save(tmp_path / "policy.pt")
+    loaded = MazePolicy.load(tmp_path / "policy.pt")
+    assert (loaded.channels, loaded.iterations, loaded.vary_iterations) == (8, 9, False)
+    assert loaded.maze_size == (7, 7)
+    assert loaded.optimizer.defaults["weight_decay"] == 0.25
+    walls, goal = torch.tensor(POOL.walls), torch.tensor(POOL.goal)
+    assert torch.equal(loaded.log_prob_map(walls, goal), policy.log_prob_map(walls, goal))
+
+
 @pytest.mark.parametrize("size", [(3, 7), (9, 9), (17, 17)])
 def test_small_grid_extractor_lets_stock_policies_see_small_mazes(size):
     env = MazeEnv(size=size, num_mazes=1)

@@ -9,7 +9,7 @@ import time
 import gymnasium as gym
 import pytest
 import torch
-from stable_baselines3.common.callbacks import CheckpointCallback, EvalCallback
+from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback, EvalCallback
 from stable_baselines3.common.vec_env import DummyVecEnv
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -168,6 +168,75 @@ def test_set_env_keeps_the_history_of_the_same_mazes_only(pool, trained):
     go_on(trained)
 
 
+def test_a_schedule_that_no_folder_can_hold_is_saved_with_pickle(tmp_path, pool):
+    """EvalCallback saves to a name without a suffix in the middle of the training, which must not stop there."""
+    models = [small(pool, learning_rate=lambda left: 1e-3 * left) for _ in range(2)]
+    best = EvalCallback(environment(pool), best_model_save_path=str(tmp_path), eval_freq=30, verbose=0, warn=False)
+    with pytest.warns(UserWarning, match=r"learning_rate=<function .*; so it is saved to .*best_model\.zip") as caught:
+        models[0].learn(800, best)
+    assert {warning.category for warning in caught} == {UserWarning}
+    models[1].learn(800)
+    assert_same(*models)
+    assert [file.name for file in tmp_path.iterdir()] == ["best_model.zip"]
+    loaded = SERA.load(tmp_path / "best_model", environment(pool))
+    assert loaded._n_updates < models[0]._n_updates
+    assert loaded.lr_schedule(0.5) == 5e-4
+    loaded.learn(800 - loaded.num_timesteps, reset_num_timesteps=False)
+
+
+def not_promptable(pool):
+    return Nameless(environment(pool))
+
+
+class Nameless(gym.Env):
+    """A maze without its prompts."""
+
+    def __init__(self, maze):
+        self.maze, self.observation_space, self.action_space = maze, maze.observation_space, maze.action_space
+
+    def reset(self, *, seed=None, options=None):
+        return self.maze.reset(seed=seed, options=options)
+
+    def step(self, action):
+        return self.maze.step(action)
+
+
+@pytest.mark.parametrize("updates", [4, 5])
+@pytest.mark.parametrize(
+    ("options", "other", "words"),
+    [
+        ({}, not_promptable, "wrap each in sera_maze.envs.PromptQueue"),
+        ({"sampler": "step"}, not_promptable, "wrap each in sera_maze.envs.PromptQueue"),
+        (
+            {"sampler": "map"},
+            lambda pool: gym.wrappers.TransformReward(environment(pool), lambda reward: reward),
+            "sampler='map' cannot be used: TransformReward",
+        ),
+        (
+            {"success": "exact"},
+            lambda pool: gym.wrappers.TransformReward(environment(pool), lambda reward: reward),
+            "success='exact' needs a MazePolicy on plain mazes",
+        ),
+        ({}, lambda pool: DummyVecEnv([lambda: environment(pool), lambda: environment(pool[:3])]), "another num_pro"),
+        ({}, lambda pool: MazeEnv(size=9, num_mazes=3), "the model was made for"),
+    ],
+)
+def test_environments_that_cannot_be_set_leave_the_model_as_it_was(pool, options, other, words, updates):
+    """Prompts come in batches of 4 and 2: an epoch is over, or half of one is left."""
+    models = [small(pool, **options) for _ in range(2)]
+    for model in models:
+        model.learn(10**9, total_updates=updates)
+    before = dict(vars(models[0]))
+    env = other(pool)
+    with pytest.raises(ValueError, match=words):
+        models[0].set_env(env if isinstance(env, DummyVecEnv) else DummyVecEnv([lambda: other(pool)] * 3))
+    assert vars(models[0]) == before
+    assert models[0].n_envs == models[0].get_env().num_envs == 1
+    for model in models:
+        model.learn(10**9, total_updates=9, reset_num_timesteps=False)
+    assert_same(*models)
+
+
 def board(folder, tag="train/loss"):
     return [event.step for event in EventAccumulator(str(folder)).Reload().Scalars(tag)]
 
@@ -228,3 +297,30 @@ def test_uninterrupted_blocks_work_in_other_threads():
     thread.start()
     thread.join()
     assert done == [1]
+
+
+def test_what_a_folder_cannot_hold_replaces_the_folder_that_was_there(tmp_path, pool):
+    small(pool).save(tmp_path / "best")
+    model = small(pool, learning_rate=lambda left: 1e-3 * left)
+    model.learn(10**9, total_updates=3)
+    with pytest.warns(UserWarning, match=r"saved to .*best\.zip"):
+        model.save(tmp_path / "best")
+    assert not (tmp_path / "best").exists()
+    assert SERA.load(tmp_path / "best", environment(pool))._n_updates == 3
+
+
+def test_a_dropped_batch_leaves_nothing(tmp_path, pool):
+    """Iterations set after a callback stopped a batch are saved, and the batch is not counted."""
+    model = small(pool)
+    model.learn(10**9, total_updates=2)
+    before = model.num_timesteps
+
+    class Stop(BaseCallback):
+        def _on_step(self):
+            return self.n_calls < 2
+
+    model.learn(10**9, Stop(), reset_num_timesteps=False)
+    assert model.num_timesteps == before
+    model.policy.iterations = 20
+    model.save(tmp_path / "agent")
+    assert SERA.load(tmp_path / "agent").policy.iterations == 20

@@ -121,6 +121,28 @@ def test_refuses_states_of_others():
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("evidence", float("nan"), r"state\['evidence'\]\[1, 0\] is nan; allowed are finite numbers of at least 0"),
+        ("evidence", float("inf"), r"state\['evidence'\]\[1, 0\] is inf"),
+        ("evidence", -0.5, r"state\['evidence'\]\[1, 0\] is -0.5"),
+        ("outcomes", -1, r"state\['outcomes'\]\[1, 0\] is -1"),
+        ("num_epochs", -1, r"state\['num_epochs'\] is -1"),
+    ],
+)
+def test_refuses_states_with_numbers_that_cannot_be(name, value, message):
+    history = SuccessHistory(3)
+    history.record([0], [1], [2])
+    history.start_epoch()
+    before = history.state_dict()
+    state = {key: tensor + 1 for key, tensor in before.items()}
+    state[name].view(-1)[state[name].numel() // 2] = value
+    with pytest.raises(ValueError, match=message):
+        history.load_state_dict(state)
+    assert all(torch.equal(before[key], tensor) for key, tensor in history.state_dict().items())
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (([3], [0], [1]), r"prompts\[0\] is 3; allowed are the numbers 0 to 2"),
@@ -183,6 +205,22 @@ def test_probability_refuses_unknown_prompts():
 def test_history_refuses_wrong_settings(arguments, message):
     with pytest.raises(ValueError, match=message):
         SuccessHistory(**{"num_prompts": 3, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"prior": "ab"}, "prior='ab'; allowed are two finite numbers above 0"),
+        ({"prior": 0.5}, "prior=0.5; allowed are two finite"),
+        ({"prior": ("a", 0.5)}, "prior='a' is a str; allowed is two finite"),
+        ({"prior": (True, 0.5)}, "prior=True is a bool"),
+        ({"discount": "x"}, "discount='x' is a str; allowed is 0 to 1"),
+        ({"discount": None}, "discount=None is a NoneType"),
+    ],
+)
+def test_history_refuses_settings_that_are_no_numbers(arguments, message):
+    with pytest.raises(TypeError, match=message):
+        SuccessHistory(3, **arguments)
 
 
 @pytest.mark.parametrize("num_prompts", [3.0, True, "3"])

@@ -2,19 +2,22 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
+import torch
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from sera_maze.cli import main
 from sera_maze.envs.pool import MazePool
 from sera_maze.presets import PRESETS, RunConfig
-from sera_maze.training import open_run, pools
+from sera_maze.run_folder import locked, open_run
+from sera_maze.training import pools, unseen_pool
 
 TINY = {
     "size": 7, "num-mazes": 40, "held-out-mazes": 20, "warm-start": 40, "updates": 8, "prompts-per-batch": 16,
@@ -48,7 +51,7 @@ def test_a_run_tells_what_it_did(run):
     assert "40 training mazes and 20 held-out ones of 7x7 squares" in shown
     assert "8 updates, 896 rollouts" in shown  # batches of 16, 16 and 8 of 40 mazes, 8 rollouts each
     assert "pass@k" in shown
-    assert f"tensorboard --logdir {folder}/tensorboard" in "".join(shown.split("\n"))
+    assert f"tensorboard --logdir {folder}" in "".join(shown.split("\n"))
 
 
 def test_a_run_leaves_its_files(run):
@@ -127,7 +130,7 @@ def test_ctrl_c_saves_and_the_run_goes_on(tmp_path):
         (["eval", "nothing"], "nothing is not the folder of a run"),
         (["train", "--size", "8"], "size=8x8"),
         (["train", "--updates", "0"], "updates=0"),
-        (["train", "--learning-rate", "0"], "learning_rate=0.0 is not over 0"),
+        (["train", "--learning-rate", "0"], "learning_rate=0.0 is out of range"),
         (["train", "--threads", "0"], "threads=0"),
     ],
 )
@@ -170,9 +173,163 @@ def test_presets():
     assert len(pools(PRESETS["default"].changed({"num_mazes": 10}))[1]) == 256
 
 
-def test_a_damaged_config_is_told(run, tmp_path):
-    (tmp_path / "config.json").write_text('{"size": [7, 7], "colour": "red"}')
-    with pytest.raises(ValueError, match=r"config\.json is not the config\.json of a run .*colour"):
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda data: data.update(colour="red"), "it has colour"),
+        (lambda data: data.pop("seed"), "it lacks seed"),
+        (lambda data: data.update(iterations="8"), "iterations='8'"),
+        (lambda data: data.update(learning_rate=True), "learning_rate=True"),
+        (lambda data: data.update(size=[8, 8]), "size=8x8"),
+        (lambda data: data.update(size=None), "size"),
+    ],
+)
+def test_a_damaged_config_is_told(run, tmp_path, change, words):
+    data = json.loads((run[0] / "config.json").read_text())
+    change(data)
+    (tmp_path / "config.json").write_text(json.dumps(data))
+    with pytest.raises(ValueError, match=r"config\.json is not the config\.json of a run") as error:
         open_run(tmp_path)
+    assert words in str(error.value)
     with pytest.raises(FileNotFoundError, match="is not the folder of a run"):
         open_run(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"on_wall": "stay"},
+        {"channels": 4},
+        {"learning_rate": 0.5},
+        {"prompts_per_batch": 4},
+        {"seed": 3},
+        {"num_mazes": 41},
+    ],
+)
+def test_a_config_that_was_changed_after_the_training_is_told(run, tmp_path, change, capsys):
+    folder = shutil.copytree(run[0], tmp_path / "copy")
+    RunConfig.load(folder / "config.json").changed(change).save(folder / "config.json")
+    assert main(["train", "--resume", str(folder)]) == 2
+    name = "mazes" if "num_mazes" in change else next(iter(change))
+    assert f"config.json says {name}=" in capsys.readouterr().err
+
+
+def test_a_run_stopped_before_its_first_checkpoint_begins_again(run, tmp_path):
+    folder = tmp_path / "again"
+    process = subprocess.Popen(train(folder, **{"warm-start": 100_000}), stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not (folder / "config.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    shown, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, shown
+    assert not (folder / "checkpoint").exists()
+    assert main(["eval", str(folder)]) == 2
+    config = RunConfig.load(folder / "config.json")
+    config.changed({"warm_start": TINY["warm-start"]}).save(folder / "config.json")
+    done = subprocess.run(command("train", "--resume", folder), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    one, other = (json.loads((each / "evaluation.json").read_text()) for each in (folder, run[0]))
+    assert one == other
+
+
+def test_a_resumed_run_logs_no_evaluation_twice(run, tmp_path):
+    folder = shutil.copytree(run[0], tmp_path / "copy")
+    for _ in range(2):
+        assert main(["train", "--resume", str(folder)]) == 0
+    log = EventAccumulator(str(folder / "tensorboard"))
+    log.Reload()
+    steps = [event.step for event in log.Scalars("coverage/pass@1")]
+    assert steps == sorted(set(steps))
+    assert len(steps) == len((folder / "coverage.jsonl").read_text().splitlines())
+
+
+def test_two_processes_do_not_train_in_one_folder(run, capsys):
+    with locked(run[0]):
+        assert main(["train", "--resume", str(run[0])]) == 2
+    assert "another process is training" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--iterations", "0"], "iterations=0"),
+        (["--count", "3"], "--count is for mazes of a given --size"),
+        (["--device", "cuda:99"], "device='cuda:99'"),
+        (["--device", "nonsense"], "device='nonsense' is not known"),
+        (["--size", "7", "--count", "150"], "only 132 turned up"),
+    ],
+)
+def test_eval_refuses(run, arguments, words, capsys):
+    assert main(["eval", str(run[0]), *arguments]) == 2
+    assert words in " ".join(capsys.readouterr().err.split())
+
+
+def test_eval_takes_mazes_that_the_run_has_never_seen(run, capsys):
+    """Of the 192 mazes of 3x3 cells 40 are for training and 20 held out."""
+    assert main(["eval", str(run[0]), "--size", "7", "--count", "120"]) == 0
+    assert (run[0] / "eval-7x7" / "evaluation.json").exists()
+    config = RunConfig.load(run[0] / "config.json")
+    unseen = {maze.tobytes() for maze in unseen_pool(config, 120, (7, 7)).walls}
+    for pool in pools(config):
+        assert not unseen & {maze.tobytes() for maze in pool.walls}
+
+
+def test_eval_reads_what_mazes_writes(run, tmp_path, capsys):
+    for name in ("three.txt", "three.jsonl"):
+        assert main(["mazes", "--size", "9", "--show", "0", "--out", str(tmp_path / name)]) == 0
+        assert main(["eval", str(run[0]), "--load", str(tmp_path / name)]) == 0
+        assert "3 mazes of 9x9 squares" in capsys.readouterr().out
+    assert (run[0] / "eval-three").is_dir()
+    assert main(["eval", str(run[0]), "--size", "9", "--count", "1"]) == 0
+
+
+def test_training_that_diverges_keeps_the_checkpoint_before(run, tmp_path, capsys, monkeypatch):
+    folder = shutil.copytree(run[0], tmp_path / "copy")
+    before = (folder / "checkpoint" / "latest.json").read_text()
+    RunConfig.load(folder / "config.json").changed({"updates": 20}).save(folder / "config.json")
+    monkeypatch.setattr("sera_maze.maxrl.accumulate_gradient", lambda policy, *_: _fill_with_nan(policy))
+    assert main(["train", "--resume", str(folder)]) == 2
+    assert "has the norm nan" in capsys.readouterr().err
+    assert (folder / "checkpoint" / "latest.json").read_text() == before
+
+
+def _fill_with_nan(policy):
+    for parameter in policy.parameters():
+        parameter.grad = torch.full_like(parameter, float("nan"))
+    return 0.0
+
+
+def test_refused_options_leave_nothing_behind(tmp_path, capsys):
+    for option, value in (("--iterations", "0"), ("--rollouts-per-prompt", "1"), ("--device", "cuda:99")):
+        assert main(["train", option, value, "--num-mazes", "10", "--out", str(tmp_path / "run")]) == 2
+        assert not (tmp_path / "run").exists()
+    (tmp_path / "file").write_text("")
+    assert main(["train", "--out", str(tmp_path / "file")]) == 2
+    assert "is a file" in capsys.readouterr().err
+
+
+def test_a_pipe_gets_lines_of_progress(run):
+    assert "update 3 of 8: success" in run[1]
+    assert "update 8 of 8: success" in run[1]
+
+
+def test_output_that_nobody_reads_stops_and_saves(tmp_path):
+    folder = tmp_path / "run"
+    process = subprocess.Popen(
+        train(folder, updates=100_000), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "warm start: " in line:
+            break
+    process.stdout.close()
+    process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert open_run(folder)[0]._n_updates < 100_000
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "sera_maze", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("sera-maze ")
