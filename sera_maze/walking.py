@@ -91,21 +91,22 @@ def walk_on_cpu(thresholds: Tensor, board: Board, owner: Tensor, keys: Tensor) -
             table, walls, start, goal, board.width, board.horizon, board.stay, owners[part], seeds[part],
             success[part], lengths[part], squares, actions,
         )  # fmt: skip
-        return squares[:steps].copy(), actions[:steps].copy()
+        return squares[:steps], actions[:steps]
+
+    def gather(n: int) -> None:
+        there = slice(ends[n] - len(parts[n][0]), ends[n])
+        squares[there], actions[there] = parts[n]
 
     lows = range(0, len(owners), _CHUNK)
-    if len(lows) < 2 or torch.get_num_threads() == 1:
-        parts = [task(low) for low in lows]
-    else:
-        with ThreadPoolExecutor(torch.get_num_threads()) as threads:
-            parts = list(threads.map(task, lows))
-    squares = np.concatenate([part[0] for part in parts]) if parts else np.zeros(0, np.int32)
-    actions = np.concatenate([part[1] for part in parts]) if parts else np.zeros(0, np.int8)
+    with ThreadPoolExecutor(max(1, torch.get_num_threads())) as threads:
+        spread = threads.map if len(lows) > 1 and torch.get_num_threads() > 1 else map
+        parts = list(spread(task, lows))
+        ends = np.cumsum([len(part[0]) for part in parts], dtype=np.int64)
+        total = int(ends[-1]) if parts else 0
+        squares, actions = np.empty(total, np.int64), np.empty(total, np.int64)
+        list(spread(gather, range(len(parts))))
     return Walks(
-        torch.from_numpy(success),
-        torch.from_numpy(lengths),
-        torch.from_numpy(squares.astype(np.int64)),
-        torch.from_numpy(actions.astype(np.int64)),
+        torch.from_numpy(success), torch.from_numpy(lengths), torch.from_numpy(squares), torch.from_numpy(actions)
     )
 
 
