@@ -96,7 +96,7 @@ class MazeWindow:
     def _open(self, surface: pygame.Surface) -> None:
         from pygame._sdl2.video import Renderer, Window  # only windows need it
 
-        _start_display()
+        start_display()
         try:
             self._window = Window(self.title, surface.get_size())
             # In software: an accelerated renderer crashes the process when something else shuts pygame down.
@@ -141,7 +141,7 @@ _watching_for_quit = False
 _lost: list[tuple[object, object]] = []
 
 
-def _start_display() -> None:
+def start_display() -> None:
     was_on = pygame.display.get_init()
     try:
         pygame.display.init()

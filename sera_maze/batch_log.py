@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,6 +50,21 @@ def replay(model: MaxRL, rollouts: Rollouts, callback: BaseCallback) -> bool:
     return True
 
 
+def reporter(model: MaxRL, callback: BaseCallback) -> Callable[[int, dict[str, Any]], bool]:
+    """What a `StepSampler` calls after each step: it counts the step, and asks the callback whether to go on."""
+
+    def report(alive: int, values: dict[str, Any]) -> bool:
+        model.num_timesteps += alive
+        callback.update_locals(values)
+        with model.usual_iterations():
+            goes_on = callback.on_step()
+        if goes_on:
+            model._update_info_buffer(values["infos"], values["dones"])
+        return goes_on
+
+    return report
+
+
 class TimestepsBar(ProgressBarCallback):
     """SB3's progress bar, for batches in which each call stands for as many steps as rollouts are alive."""
 
@@ -62,11 +78,18 @@ class TimestepsBar(ProgressBarCallback):
         return True
 
 
-def record_batch(model: MaxRL, rollouts: Rollouts, allocation: Allocation) -> None:
+def record_batch(model: MaxRL, rollouts: Rollouts, allocation: Allocation, probability: Tensor | None) -> None:
     """Put the figures of a batch into the logger.
 
     Rates are means over the prompts that got rollouts, each prompt counting once: with counts that depend on earlier
-    outcomes, a mean over rollouts would tell of the allocation as much as of the policy.
+    outcomes, a mean over rollouts would tell of the allocation as much as of the policy. Attenuations are of the active
+    prompts: of their counts, and as it would be with the same number of rollouts, N0, for each prompt.
+
+    Args:
+        model: whose logger it is.
+        rollouts: of the batch.
+        allocation: of its prompts.
+        probability: (B,) that the allocation was made from, or None.
     """
     counts, successes = rollouts.counts, rollouts.successes
     sampled = counts > 0
@@ -91,6 +114,15 @@ def record_batch(model: MaxRL, rollouts: Rollouts, allocation: Allocation) -> No
         attenuation = allocation.attenuation[allocation.active]
         record("allocation/attenuation_min", attenuation.min().item())
         record("allocation/attenuation_mean", attenuation.mean().item())
+    if probability is not None:
+        uniform = uniform_attenuation(probability[allocation.active], model.rollouts_per_prompt)
+        record("allocation/uniform_attenuation_min", uniform.min().item())
+        record("allocation/uniform_attenuation_mean", uniform.mean().item())
+
+
+def uniform_attenuation(probability: Tensor, count: int) -> Tensor:
+    """Attenuation ``1 - (1 - p)^(count - 1)`` of prompts with p (...) and the same count; (...) float64."""
+    return -torch.expm1((count - 1) * torch.log1p(-probability.double()))
 
 
 def record_times(model: MaxRL, iteration: int) -> None:

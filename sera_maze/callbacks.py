@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
+import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv
 
+from sera_maze.board import Dashboard, LastBatch, tensorboards
 from sera_maze.envs.atomic_files import whole_file
+from sera_maze.envs.checks import check_flag
 from sera_maze.envs.generate import check_int
 from sera_maze.envs.pool import MazePool
 from sera_maze.envs.rules import MazeRules
 from sera_maze.evaluation import KS, Evaluation, check_ks, evaluate, rules_of
+from sera_maze.exact import exact_pass_at_k
 from sera_maze.maxrl import MaxRL
 from sera_maze.policies import MazePolicy
+from sera_maze.resumable import uninterrupted
+from sera_maze.run_log import is_on_board
 
 
 class CoverageCallback(BaseCallback):
@@ -33,7 +41,8 @@ class CoverageCallback(BaseCallback):
     Logged at once, in a table of their own: ``coverage/pass@k`` for each k, from a fixed number of rollouts a maze;
     ``coverage/exact_pass@k``, where success probabilities are known; ``coverage/solved_fraction``;
     ``coverage/distinct_solutions`` a maze, where paths are known; ``coverage/mean_steps`` of a rollout. What else waits
-    to be logged goes on waiting.
+    to be logged goes on waiting. TensorBoard, where the logger writes for it, also gets hyperparameters and a layout
+    once in a run, and histograms and pictures with each evaluation; see `sera_maze.board.Dashboard`.
 
     The training does not notice: the same random numbers in every evaluation, none of them from a global generator or
     one of the training's, and the policy's mode is put back.
@@ -51,10 +60,12 @@ class CoverageCallback(BaseCallback):
         log_path: JSON lines file of `history`, or None. A training from step 0 on starts it anew; one that goes on
             keeps what was written up to its present step, also in ``history``.
         seed: of the evaluations' rollouts.
+        pictures: whether TensorBoard gets pictures; the largest part of its files, and of the time they take.
 
     Attributes:
         history: one dict an evaluation: ``update`` (updates complete: the model's own count for `MaxRL`, else batches
-            since the callback began), ``timesteps``, for `MaxRL` ``rollouts`` sampled so far, and what was logged.
+            since the callback began), ``timesteps``, for `MaxRL` ``rollouts`` sampled so far, what was logged, and
+            ``interval``, see `coverage_intervals`.
         evaluation: the last `Evaluation`, or None.
 
     Raises:
@@ -78,6 +89,7 @@ class CoverageCallback(BaseCallback):
         verbose: int = 0,
         log_path: str | os.PathLike[str] | None = None,
         seed: int = 0,
+        pictures: bool = True,
     ):
         super().__init__(verbose)
         if not isinstance(pool, MazePool):
@@ -91,8 +103,12 @@ class CoverageCallback(BaseCallback):
         self.log_path = None if log_path is None else Path(log_path)
         self.history: list[dict[str, Any]] = []
         self.evaluation: Evaluation | None = None
+        check_flag("pictures", pictures)
+        self._dashboard = Dashboard(pool, pictures)
         self._batches = 0
+        self._last_batch: LastBatch | None = None
         self._evaluated: int | None = None  # the update that was evaluated last in this training
+        self._logged: int | None = None  # the step whose evaluation was logged before this training
 
     @property
     def updates(self) -> int:
@@ -113,6 +129,12 @@ class CoverageCallback(BaseCallback):
 
     def _on_training_start(self) -> None:
         now = self.model.num_timesteps
+        first, others = self.ks[0], ("solved_fraction", "distinct_solutions")
+        metrics = [*(f"coverage/pass@{k}" for k in self.ks), *(f"coverage/{name}" for name in others)]
+        self._dashboard.begin(self.model, metrics)
+        self._last_batch = None
+        folders = [output.writer.log_dir for output in tensorboards(self.logger)] if now else []
+        self._logged = now if any(is_on_board(folder, f"coverage/pass@{first}", now) for folder in folders) else None
         if now == 0:
             self._batches, self._evaluated = 0, None
             self.history.clear()
@@ -133,6 +155,7 @@ class CoverageCallback(BaseCallback):
 
     def _on_rollout_end(self) -> None:
         self._batches += 1
+        self._last_batch = LastBatch.of(self.locals)
 
     def _on_training_end(self) -> None:
         self._evaluate()
@@ -151,13 +174,17 @@ class CoverageCallback(BaseCallback):
             exact="auto" if self.exact else False, env=self.env,
         )  # fmt: skip
         figures = coverage_figures(self.evaluation)
-        self._log(figures)
         entry: dict[str, Any] = {"update": update, "timesteps": timesteps}
         if isinstance(self.model, MaxRL):
             entry["rollouts"] = self.model.total_rollouts
-        self.history.append({**entry, **figures})
-        if self.log_path is not None:
-            write_history(self.log_path, self.history)
+        entry |= {**figures, "interval": coverage_intervals(self.evaluation)}
+        with uninterrupted():  # after Ctrl-C it is logged everywhere or nowhere
+            if timesteps != self._logged:
+                self._log(figures)
+                self._dashboard.write(self.model, self.evaluation, self._last_batch, self.env)
+            self.history.append(entry)
+            if self.log_path is not None:
+                write_history(self.log_path, self.history)
 
     def _log(self, figures: dict[str, float]) -> None:
         # A logger of its own with the same outputs: a dump of the model's would also write, at a wrong step, what
@@ -183,6 +210,22 @@ def coverage_figures(evaluation: Evaluation) -> dict[str, float]:
         figures["coverage/distinct_solutions"] = distinct
     figures["coverage/mean_steps"] = evaluation.mean_steps
     return figures
+
+
+def coverage_intervals(evaluation: Evaluation) -> dict[str, list[float]]:
+    """The 95 % intervals over mazes, as in `Coverage`: [low, high] of each "pass@k" and, where known, "exact_pass@k".
+
+    Empty for a single maze.
+    """
+    if len(evaluation.successes) == 1:
+        return {}
+    intervals = {f"pass@{row.k}": [row.low, row.high] for row in evaluation.table()}
+    if evaluation.probability is not None:
+        exact = exact_pass_at_k(evaluation.probability[:, None], np.array(evaluation.ks))  # (M, K)
+        margin = NormalDist().inv_cdf(0.975) * exact.std(0, ddof=1) / math.sqrt(len(exact))
+        ends = np.clip(exact.mean(0) + np.array([[-1], [1]]) * margin, 0, 1).T.tolist()
+        intervals |= {f"exact_pass@{k}": pair for k, pair in zip(evaluation.ks, ends, strict=True)}
+    return intervals
 
 
 def read_history(path: str | os.PathLike[str]) -> list[dict[str, Any]]:

@@ -17,10 +17,13 @@ import tyro
 from rich.console import Console
 
 from sera_maze import __version__
+from sera_maze.compare_commands import Compare
 from sera_maze.envs.atomic_files import whole_file
 from sera_maze.envs.checks import check_int
 from sera_maze.envs.pool import MazePool
+from sera_maze.study_commands import Align
 from sera_maze.train_commands import Bench, Eval, Train, load_pool
+from sera_maze.watch_commands import Play, Watch
 
 # A sheet shows the first mazes of larger pools.
 _MAX_DRAWN = 100
@@ -97,7 +100,10 @@ class Mazes:
                 raise ValueError(f"--{name} is for mazes that are generated, and {instead} takes others; leave one out")
 
 
-COMMANDS: dict[str, Any] = {"train": Train, "eval": Eval, "mazes": Mazes, "bench": Bench}
+COMMANDS: dict[str, Any] = {
+    "train": Train, "eval": Eval, "compare": Compare, "mazes": Mazes, "bench": Bench, "watch": Watch, "play": Play,
+    "align": Align,
+}  # fmt: skip
 
 
 def parse_size(text: str) -> tuple[int, int]:

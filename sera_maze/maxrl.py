@@ -20,7 +20,7 @@ from typing_extensions import Self
 
 from sera_maze.advantages import group_advantages
 from sera_maze.allocation import Allocation, allocate, allocate_uniform
-from sera_maze.batch_log import record_batch, record_times, replay
+from sera_maze.batch_log import record_batch, record_times, replay, reporter
 from sera_maze.fast_path import FastPath, find_fast_path
 from sera_maze.objective import LossTerms, accumulate_gradient, rollout_weights
 from sera_maze.option_checks import check_options, check_rate
@@ -210,11 +210,15 @@ class MaxRL(ResumableAlgorithm):
         warm_start(self, updates, **options)
         return self
 
-    def allocate(self, prompts: Tensor) -> Allocation:
-        """Share the budget of a batch out over its prompts (B,)."""
+    def known_probability(self, prompts: Tensor) -> Tensor | None:
+        """Success probability of prompts (B,) as (B,) float64, by the estimator; None as long as it knows nothing."""
+        return self.success_estimator.probability(prompts) if self.success_estimator.known else None
+
+    def allocate(self, prompts: Tensor, probability: Tensor | None = None) -> Allocation:
+        """Share the budget of a batch out over its prompts (B,); `known_probability` may be at hand already."""
         budget = len(prompts) * self.rollouts_per_prompt
         most = 4 * self.rollouts_per_prompt if self.n_max is None else self.n_max
-        probability = self.success_estimator.probability(prompts) if self.success_estimator.known else None
+        probability = self.known_probability(prompts) if probability is None else probability
         if self.allocator == "uniform" or probability is None:
             return allocate_uniform(len(prompts), budget, success_prob=probability, device=self.device)
         return allocate(
@@ -237,20 +241,8 @@ class MaxRL(ResumableAlgorithm):
                         raise StoppedByCallback
             return rollouts
         assert self.step_sampler is not None
-        self.step_sampler.on_step = None if callback is None else self._reporter(callback)
+        self.step_sampler.on_step = None if callback is None else reporter(self, callback)
         return self.step_sampler.sample(self.policy, prompts, counts, self._n_updates)
-
-    def _reporter(self, callback: BaseCallback) -> Any:
-        def report(alive: int, values: dict[str, Any]) -> bool:
-            self.num_timesteps += alive
-            callback.update_locals(values)
-            with self.usual_iterations():
-                goes_on = callback.on_step()
-            if goes_on:
-                self._update_info_buffer(values["infos"], values["dones"])
-            return goes_on
-
-        return report
 
     def step_batch(self, callback: BaseCallback, log: Callable[[], None] | None = None) -> None:
         """One batch: prompts, allocation, rollouts, gradient step, success record, log.
@@ -278,9 +270,10 @@ class MaxRL(ResumableAlgorithm):
     def _run_batch(self, callback: BaseCallback, log: Callable[[], None] | None) -> None:
         prompts = self.prompt_order.next_batch().to(self.device)
         with self._varied_policy():  # success probabilities are those of the policy that samples
-            allocation = self.allocate(prompts)
+            probability = self.known_probability(prompts)
+            allocation = self.allocate(prompts, probability)
             rollouts = self.sample(prompts, allocation.counts, callback)
-        callback.update_locals({"rollouts": rollouts, "allocation": allocation})
+        callback.update_locals({"rollouts": rollouts, "allocation": allocation, "probability": probability})
         callback.on_rollout_end()
         self._update_current_progress_remaining(self.num_timesteps, self._total_timesteps)
         with uninterrupted():  # all of it or nothing, so that what is saved after Ctrl-C fits together
@@ -288,7 +281,7 @@ class MaxRL(ResumableAlgorithm):
                 self.update(rollouts)
             self.success_estimator.record(prompts, rollouts.successes, rollouts.counts)
             self.total_rollouts += rollouts.num_rollouts
-            record_batch(self, rollouts, allocation)
+            record_batch(self, rollouts, allocation, probability)
             if self.prompt_order.epoch_is_over:
                 self.prompt_order.start_epoch()
                 self.success_estimator.start_epoch()

@@ -281,19 +281,21 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold Ctrl-C back until the block has ended, so that what belongs together changes together."""
-    handler = signal.getsignal(signal.SIGINT)
-    if handler is None or threading.current_thread() is not threading.main_thread():
-        yield  # Python cannot set the handler here
-        return
+    """Hold Ctrl-C, and SIGTERM where it means the same, back until the block has ended, so that all of it happens."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
+    if threading.current_thread() is not threading.main_thread():
+        handlers = {}  # Python cannot set handlers here
     held: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, frame: held.append(number))
+    for number in handlers:
+        signal.signal(number, lambda number, frame: held.append(number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         if held:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(held[0])
 
 
 def check_spaces(env: VecEnv, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:

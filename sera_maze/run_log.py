@@ -7,10 +7,11 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from stable_baselines3.common.logger import (
     CSVOutputFormat,
     HumanOutputFormat,
@@ -19,11 +20,14 @@ from stable_baselines3.common.logger import (
     Logger,
     TensorBoardOutputFormat,
 )
+from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[import-untyped]
+from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
 from torch.utils.tensorboard import SummaryWriter
 
 from sera_maze.envs.atomic_files import whole_file
 
 _STEP = "time/total_timesteps"  # the key under which SB3 algorithms log the step
+_EVENT_FILES = "events.out.tfevents.*"
 
 
 def resumed_logger(folder: str | Path, step: int, formats: Sequence[str]) -> Logger:
@@ -55,12 +59,50 @@ def resumed_logger(folder: str | Path, step: int, formats: Sequence[str]) -> Log
     return Logger(str(path), [_FORMATS[name](path, step) for name in formats])
 
 
+def is_on_board(folder: str | Path, tag: str, step: int | None = None) -> bool:
+    """Whether the TensorBoard files of a folder hold an event of a tag, at this step if one is given.
+
+    What is still waiting to be written does not count: flush the writer before.
+    """
+    name = tag.encode()
+    return any(
+        any(value.tag == tag for value in event.summary.value) and step in (None, event.step)
+        for path in Path(folder).glob(_EVENT_FILES)
+        for record in _records(path)
+        if name in record
+        for event in (Event.FromString(record),)
+    )
+
+
+def _records(path: Path) -> Iterator[bytes]:
+    """The records of an event file, as long as they are whole: 8 bytes length, 4 checksum, the record, 4 checksum."""
+    with path.open("rb") as file:
+        while len(head := file.read(12)) == 12:
+            length = int.from_bytes(head[:8], "little")
+            record = file.read(length + 4)
+            if len(record) < length + 4:
+                return
+            yield record[:length]
+
+
 class _ResumedTensorBoard(TensorBoardOutputFormat):
     def __init__(self, folder: Path, step: int):
         _await_a_later_name(folder)
         # TensorBoard hides what was logged at purge_step and later.
         self.writer = SummaryWriter(log_dir=str(folder), purge_step=step + 1)
         self._is_closed = False
+
+    def write(self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0) -> None:
+        """SB3's, but with one event for all numbers of a step: a sixth of the time, and smaller files."""
+        others, summary = {}, Summary()
+        for key, value in key_values.items():
+            if not isinstance(value, np.ScalarType) or isinstance(value, str):
+                others[key] = value
+            elif "tensorboard" not in (key_excluded[key] or ()):
+                summary.value.add(tag=key, simple_value=float(value))  # type: ignore[arg-type]
+        if summary.value:
+            self.writer._get_file_writer().add_summary(summary, step)
+        super().write(others, {key: key_excluded[key] for key in others}, step)  # which also flushes
 
 
 class _ResumedCSV(CSVOutputFormat):
@@ -104,7 +146,7 @@ def _await_a_later_name(folder: Path) -> None:
     TensorBoard reads event files in the order of their names, which begin with that second: one of the same second
     might come before the file whose end it is to hide.
     """
-    newest = max((_second(file.name) for file in folder.glob("events.out.tfevents.*")), default=0)
+    newest = max((_second(file.name) for file in folder.glob(_EVENT_FILES)), default=0)
     if newest == int(time.time()):
         time.sleep(newest + 1 - time.time())
 

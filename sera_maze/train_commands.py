@@ -100,7 +100,7 @@ class Train:
                 raise ValueError(f"{folder} already holds a run; go on with --resume {quoted}, or choose another --out")
             config = self._config()
         console.print(f"run folder: {folder}")
-        terminated = signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # it is a stop, like Ctrl-C
+        terminated = signal.signal(signal.SIGTERM, signal.default_int_handler)  # it is a stop, like Ctrl-C
         try:
             evaluation = training.train(config, folder, console, resume=self.resume is not None, device=device)
         except KeyboardInterrupt:
@@ -165,7 +165,7 @@ class Eval:
 
         device = run_folder.checked_device(self.device)
         model, config = run_folder.open_run(self.folder, device)
-        pool, name = self._pool(config)
+        pool, name = choose_mazes(config, self.load, self.size, self.count)
         if self.num_samples is not None:
             config = config.changed({"num_samples": self.num_samples})
         folder = self.out or self.folder / name
@@ -173,23 +173,6 @@ class Eval:
         console.print(Markdown(evaluation.markdown()))
         console.print(f"table and pictures: {folder}")
         return 0
-
-    def _pool(self, config: RunConfig) -> tuple[MazePool, str]:
-        """The mazes, and a name for the folder of their evaluation."""
-        from sera_maze import training
-        from sera_maze.cli import parse_size
-
-        if self.load is not None and self.size is not None:
-            raise ValueError("--load and --size exclude each other; give one")
-        if self.count is not None and self.size is None:
-            raise ValueError("--count is for mazes of a given --size; leave it out, or give one")
-        if self.load is not None:
-            return load_pool(self.load), f"eval-{self.load.stem}"
-        if self.size is None:
-            return training.held_out_pool(config), "eval"
-        height, width = MazeSpec(parse_size(self.size)).size
-        count = 256 if self.count is None else self.count
-        return training.unseen_pool(config, count, (height, width)), f"eval-{height}x{width}"
 
 
 @dataclass(frozen=True)
@@ -230,6 +213,34 @@ class Bench:
                 file.write((json.dumps(record, indent=1) + "\n").encode())
             console.print(f"wrote {self.out}")
         return 0
+
+
+def choose_mazes(config: RunConfig, load: Path | None, size: str | None, count: int | None) -> tuple[MazePool, str]:
+    """The mazes that the options of a command ask for, and a name for the folder of their evaluation.
+
+    Args:
+        config: of the run whose held-out mazes are taken if nothing else is asked for.
+        load: the option --load.
+        size: --size.
+        count: --count.
+
+    Raises:
+        ValueError: if the options exclude each other, or there are no such mazes.
+    """
+    from sera_maze import training
+    from sera_maze.cli import parse_size
+
+    if load is not None and size is not None:
+        raise ValueError("--load and --size exclude each other; give one")
+    if count is not None and size is None:
+        raise ValueError("--count is for mazes of a given --size; leave it out, or give one")
+    if load is not None:
+        return load_pool(load), f"eval-{load.stem}"
+    if size is None:
+        return training.held_out_pool(config), "eval"
+    height, width = MazeSpec(parse_size(size)).size
+    pool = training.unseen_pool(config, 256 if count is None else count, (height, width))
+    return pool, f"eval-{height}x{width}"
 
 
 def load_pool(path: Path) -> MazePool:

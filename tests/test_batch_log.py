@@ -12,7 +12,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from sera_maze import resumable
-from sera_maze.batch_log import TimestepsBar
+from sera_maze.batch_log import TimestepsBar, uniform_attenuation
 from sera_maze.envs import MazeEnv, MazePool, PromptQueue
 from sera_maze.exact import success_probability
 from sera_maze.maxrl import SERA, MaxRL
@@ -134,7 +134,36 @@ def test_exact_attenuation_of_the_uniform_allocation_is_logged(tmp_path):
     (row,) = logged(tmp_path)
     assert float(row["allocation/attenuation_min"]) == pytest.approx(attenuation.min().item(), rel=1e-6)
     assert float(row["allocation/attenuation_mean"]) == pytest.approx(attenuation.mean().item(), rel=1e-6)
+    for name in ("min", "mean"):  # each prompt has N0 rollouts already
+        before, after = (float(row[f"allocation/{kind}attenuation_{name}"]) for kind in ("uniform_", ""))
+        assert before == pytest.approx(after)
     assert "allocation/waterline" not in row
+
+
+def test_attenuation_with_the_same_count_for_all_is_logged_beside_that_of_the_waterline(tmp_path):
+    """p = 1/2 with 4 rollouts: 1 - (1/2)^3; of prompts without rollouts neither tells."""
+    assert uniform_attenuation(torch.tensor([0.5, 0.0]), 4).tolist() == [0.875, 0.0]
+    model, watch = make(SERA, success="exact", activation_threshold=0.9), Watch()
+    model.set_logger(configure(str(tmp_path), ["csv"]))
+    model.learn(10**9, watch, total_updates=1)
+    model.logger.close()
+    allocation, probability = watch.locals["allocation"], watch.locals["probability"]
+    assert not allocation.active.all()
+    before = 1 - (1 - probability[allocation.active]) ** 3
+    after = 1 - (1 - probability[allocation.active]) ** (allocation.counts[allocation.active] - 1)
+    (row,) = logged(tmp_path)
+    assert float(row["allocation/uniform_attenuation_min"]) == pytest.approx(before.min().item(), rel=1e-6)
+    assert float(row["allocation/uniform_attenuation_mean"]) == pytest.approx(before.mean().item(), rel=1e-6)
+    assert float(row["allocation/attenuation_min"]) == pytest.approx(after.min().item(), rel=1e-6)
+    assert after.min() > before.min()
+
+
+def test_before_anything_is_known_no_attenuation_is_logged(tmp_path):
+    model = make(SERA)
+    model.set_logger(configure(str(tmp_path), ["csv"]))
+    model.learn(10**9, total_updates=1)
+    model.logger.close()
+    assert not any("attenuation" in key for key in logged(tmp_path)[0])
 
 
 @pytest.mark.filterwarnings("ignore::tqdm.TqdmExperimentalWarning")

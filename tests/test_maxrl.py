@@ -297,6 +297,7 @@ def test_logger_keys(tmp_path):
         "allocation/count_std", "allocation/active_fraction", "groups/mixed_fraction", "groups/all_fail_fraction",
         "groups/all_success_fraction", "time/iterations", "time/fps", "time/time_elapsed", "time/total_timesteps",
         "time/total_rollouts", "allocation/waterline", "allocation/attenuation_min", "allocation/attenuation_mean",
+        "allocation/uniform_attenuation_min", "allocation/uniform_attenuation_mean",
     }  # fmt: skip
     assert len([line for line in header if line]) == 1 + 7  # a line for every update, the last one too
     assert all(len(key) <= 36 for key in keys)

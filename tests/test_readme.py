@@ -7,8 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from sera_maze.cli import main
+from sera_maze.envs.canvas import pygame
+from sera_maze.presets import RunConfig
+from sera_maze.training import train
+from sera_maze.viewer import HELP
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
@@ -25,20 +30,43 @@ def test_python_blocks_run(code, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_shell_commands_run(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def runs(tmp_path):
+    """Two trained agents in the folders that the README's commands name; training them takes half a minute there."""
+    config = RunConfig(
+        size=(7, 7), num_mazes=40, held_out_mazes=152, warm_start=40, updates=4, prompts_per_batch=16,
+        rollouts_per_prompt=8, channels=8, iterations=8, eval_every=2, num_samples=256,
+    )  # fmt: skip
+    with (tmp_path / "log.txt").open("w") as file:
+        train(config, tmp_path / "runs" / "one", Console(file=file))
+        train(config.changed({"allocator": "uniform"}), tmp_path / "runs" / "two", Console(file=file))
+    return tmp_path
+
+
+def test_shell_commands_run(runs, monkeypatch, capsys):
     """The two installations are what .ci/run does; everything else is a command of ours."""
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(runs)
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     lines = [line for block in blocks("bash") for line in block.splitlines()]
     installs = [line for line in lines if line.startswith("pip install -c constraints.txt -e ")]
     assert len(installs) == 2
     for line in lines:
         command = line.split("&&")[-1] if line in installs else line
-        words = shlex.split(command)
+        words = shlex.split(command, comments=True)
         if words != ["pytest"]:
             assert words[0] == "sera-maze"
+            if words[1] in ("watch", "play") and "--out" not in words:  # a window: somebody closes it
+                pygame.display.init()
+                pygame.event.post(pygame.event.Event(pygame.QUIT))
             if words[1] != "train":  # minutes of training: test_training runs a short one, .ci/run a longer one
                 assert main(words[1:]) == 0
     assert "6 different mazes" in capsys.readouterr().out
+    assert {"watch.png", "watch_two.png", "mazes.png", "comparison"} <= {path.name for path in runs.iterdir()}
+
+
+def test_every_key_of_the_viewer_is_listed():
+    for key, meaning in HELP:
+        assert f"| {key} | {meaning} |" in README
 
 
 def test_links_lead_somewhere():

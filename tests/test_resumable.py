@@ -286,6 +286,23 @@ def test_ctrl_c_waits_for_the_end_of_an_uninterrupted_block():
         press_ctrl_c()
 
 
+def test_sigterm_waits_too_where_it_has_a_handler():
+    before, done = signal.signal(signal.SIGTERM, signal.default_int_handler), []
+
+    def work():
+        with uninterrupted():
+            signal.raise_signal(signal.SIGTERM)
+            done.append(1)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            work()
+        assert done == [1]
+        assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_uninterrupted_blocks_work_in_other_threads():
     done = []
 

@@ -7,7 +7,7 @@ import time
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from sera_maze.run_log import resumed_logger
+from sera_maze.run_log import is_on_board, resumed_logger
 
 FORMATS = ("tensorboard", "csv", "json", "log")
 
@@ -112,3 +112,20 @@ def test_the_wait_for_a_later_name_is_short(tmp_path):
     before = time.monotonic()
     resumed_logger(tmp_path, 0, ["tensorboard"]).close()
     assert time.monotonic() - before < 1.5
+
+
+def test_what_is_on_the_board_is_found_in_all_files(tmp_path):
+    assert not is_on_board(tmp_path / "missing", "train/loss")
+    log(resumed_logger(tmp_path, 0, ["tensorboard", "csv"]), [10, 20], 0.0)
+    log(resumed_logger(tmp_path, 20, ["tensorboard"]), [30], 0.0)
+    assert is_on_board(tmp_path, "train/loss")
+    assert [step for step in range(40) if is_on_board(tmp_path, "train/loss", step)] == [10, 20, 30]
+    assert not is_on_board(tmp_path, "train/los")
+    assert not is_on_board(tmp_path, "coverage/pass@1")
+
+
+def test_a_last_event_that_was_cut_short_is_not_on_the_board(tmp_path):
+    log(resumed_logger(tmp_path, 0, ["tensorboard"]), [10, 20], 0.0)
+    (path,) = tmp_path.glob("events.out.tfevents.*")
+    path.write_bytes(path.read_bytes()[:-6])
+    assert [step for step in (10, 20) if is_on_board(tmp_path, "train/loss", step)] == [10]

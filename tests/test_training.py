@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 import torch
@@ -216,7 +217,11 @@ def test_a_config_that_was_changed_after_the_training_is_told(run, tmp_path, cha
 
 def test_a_run_stopped_before_its_first_checkpoint_begins_again(run, tmp_path):
     folder = tmp_path / "again"
-    process = subprocess.Popen(train(folder, **{"warm-start": 100_000}), stdout=subprocess.PIPE, text=True)
+    # Started as a shell starts jobs in the background: with SIGINT ignored.
+    process = subprocess.Popen(
+        train(folder, **{"warm-start": 100_000}), stdout=subprocess.PIPE, text=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_IGN),
+    )  # fmt: skip
     deadline = time.monotonic() + 120
     while not (folder / "config.json").exists() and time.monotonic() < deadline:
         time.sleep(0.05)

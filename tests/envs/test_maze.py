@@ -282,7 +282,7 @@ def test_unseeded_environments_differ():
         ({"size": 5}, ValueError, "1024 different mazes .* only 4 of 5x5"),
         ({"algorithm": "Prim"}, ValueError, "did you mean 'prim'"),
         ({"size": 9.0}, TypeError, "size=9.0 is not"),
-        ({"pool": "prim"}, TypeError, "pool must be a MazePool, got str"),
+        ({"pool": "prim"}, TypeError, "pool must be a MazePool or FreshMazes, got str"),
         ({"pool_seed": -1}, ValueError, "pool_seed=-1"),
         ({"pool_seed": 1.5}, TypeError, "pool_seed=1.5"),
         ({"cell_size": 0}, ValueError, "cell_size=0 cannot be drawn; allowed for a maze of 9x9 squares are 1 to 1111"),

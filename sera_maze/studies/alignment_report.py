@@ -1,0 +1,130 @@
+"""The table, the figure and the files of `alignment_study`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from sera_maze.envs.atomic_files import whole_file
+from sera_maze.studies.alignment import ESTIMATORS, EXACT, UNIFORM, Row, Setting
+
+# Okabe and Ito's colours, with a marker and a line style each, so that no two lines differ by colour alone.
+_STYLES = {
+    "MaxRL, uniform": ("#d55e00", "s", "--"),
+    "SERA, exact p": ("#0072b2", "o", "-"),
+    "SERA, history": ("#56b4e9", "^", "-"),
+    "SERA, critic": ("#009e73", "v", "-"),
+    "SERA, exact p, no correction": ("#cc79a7", "D", ":"),
+    "success average": ("#e69f00", "P", "--"),
+    "RLOO": ("#000000", "x", "-."),
+    "GRPO": ("#777777", "+", "-."),
+    "REINFORCE": ("#aaaaaa", "*", "-."),
+}
+
+
+def cosines(rows: Sequence[Row], side: int, level: float, budget: int, estimator: str) -> NDArray[np.float64]:
+    """(batches,) mean cosines of one estimator, in the order of the batches."""
+    found = [
+        row for row in rows if (row.side, row.level, row.budget, row.estimator) == (side, level, budget, estimator)
+    ]
+    return np.array([row.cosine for row in sorted(found, key=lambda row: row.batch)])
+
+
+def difference(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[float, float]:
+    """Mean of one - other, paired by batch, and the p-value of a paired t test; NaN for fewer than two batches.
+
+    Raises:
+        ValueError: if scipy is missing, which the extra ``studies`` brings.
+    """
+    try:
+        from scipy import stats
+    except ImportError:
+        raise ValueError("the tests need scipy; pip install 'sera-maze[studies]'") from None
+    gap = one - other
+    if len(gap) < 2 or not gap.any():
+        return float(gap.mean()), float("nan")
+    return float(gap.mean()), float(stats.ttest_1samp(gap, 0.0).pvalue)
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """Mean cosines, one table for each size and policy, and SERA's differences from uniform MaxRL below."""
+    parts = []
+    budgets = sorted({row.budget for row in rows})
+    for side, level in sorted({(row.side, row.level) for row in rows}):
+        here = [row for row in rows if (row.side, row.level) == (side, level)]
+        medians = [row.median_p for row in here]
+        batches = len({row.batch for row in here})
+        parts.append(
+            f"### {side}x{side}, median p {min(medians):.2g} to {max(medians):.2g} over {batches} batches of mazes\n"
+        )
+        heads = ["mean cosine (sd within a batch)", *(f"N0={budget}" for budget in budgets)]
+        lines = [heads, ["---", *["--:"] * len(budgets)]]
+        for name in ESTIMATORS:
+            cells = []
+            for budget in budgets:
+                spread = [row.spread for row in here if (row.budget, row.estimator) == (budget, name)]
+                cells.append(f"{cosines(rows, side, level, budget, name).mean():+.3f} ({np.mean(spread):.2f})")
+            lines.append([name, *cells])
+        for name in (EXACT, "SERA, history", "SERA, critic"):
+            cells = []
+            for budget in budgets:
+                pair = (cosines(rows, side, level, budget, which) for which in (name, UNIFORM))
+                gap, p_value = difference(*pair)
+                cells.append(f"{gap:+.3f}, p={p_value:.2g}")
+            lines.append([f"{name} less {UNIFORM}", *cells])
+        parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n")
+    return "\n".join(parts)
+
+
+def draw(rows: Sequence[Row]) -> Figure:
+    """Mean cosine against N0, one panel for each size (down) and policy (across); bars are standard errors."""
+    sides, levels = (sorted({getattr(row, name) for row in rows}) for name in ("side", "level"))
+    figure = Figure(figsize=(3.6 * len(levels) + 2.4, 2.9 * len(sides) + 0.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(len(sides), len(levels), squeeze=False, sharex=True, sharey=True)
+    for panel_row, side in zip(panels, sides, strict=True):
+        for panel, level in zip(panel_row, levels, strict=True):
+            _draw_panel(panel, rows, side, level)
+    handles, names = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside right center", frameon=False, fontsize=8)
+    figure.supxlabel("rollouts a maze, N0")
+    figure.supylabel("cosine with the exact likelihood gradient")
+    return figure
+
+
+def _draw_panel(panel: Axes, rows: Sequence[Row], side: int, level: float) -> None:
+    here = [row for row in rows if (row.side, row.level) == (side, level)]
+    budgets = sorted({row.budget for row in here})
+    for name, (colour, mark, line) in _STYLES.items():
+        columns = [cosines(rows, side, level, budget, name) for budget in budgets]
+        error = [0.0 if len(each) < 2 else each.std(ddof=1) / len(each) ** 0.5 for each in columns]
+        means = [each.mean() for each in columns]
+        panel.errorbar(
+            budgets, means, error, color=colour, marker=mark, linestyle=line, label=name, capsize=2, markersize=4,
+            linewidth=1.2,
+        )  # fmt: skip
+    panel.set_xscale("log", base=2)
+    panel.set_xticks(budgets, [str(budget) for budget in budgets])
+    panel.grid(alpha=0.3)
+    panel.set_title(f"{side}x{side}, median p {np.median([row.median_p for row in here]):.2g}", fontsize=9)
+
+
+def write_report(rows: Sequence[Row], setting: Setting, folder: Path) -> list[Path]:
+    """Write alignment.json, alignment.md and alignment.png into a folder; return their paths."""
+    paths = [folder / f"alignment.{suffix}" for suffix in ("json", "md", "png")]
+    record = {"setting": asdict(setting), "rows": [row._asdict() for row in rows]}
+    for path, text in zip(paths, (json.dumps(record, indent=1), markdown(rows)), strict=False):
+        with whole_file(path) as file:
+            file.write((text + "\n").encode())
+    figure = draw(rows)
+    with whole_file(paths[2]) as file:
+        figure.savefig(file, format="png", dpi=110)
+    return paths
