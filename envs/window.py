@@ -142,6 +142,11 @@ _lost: list[tuple[object, object]] = []
 
 
 def start_display() -> None:
+    """Start pygame's display.
+
+    Raises:
+        RuntimeError: if there is none on which a window could be seen.
+    """
     was_on = pygame.display.get_init()
     try:
         pygame.display.init()

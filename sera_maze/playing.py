@@ -11,9 +11,9 @@ from sera_maze.envs.maze import MazeEnv
 from sera_maze.envs.pool import MazePool
 from sera_maze.envs.rendering import draw_layout, draw_paths
 from sera_maze.envs.rules import MazeRules
-from sera_maze.scene_drawing import column_of_text, draw_played
+from sera_maze.scene_drawing import column_of_text, draw_help, draw_played, font_size
 from sera_maze.scenes import Agent
-from sera_maze.viewer import MIN_WINDOW_SIZE, draw_help, font_size
+from sera_maze.viewer import MIN_WINDOW_SIZE
 
 HELP = (
     ("arrow keys", "walk"),

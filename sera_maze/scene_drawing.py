@@ -170,3 +170,29 @@ def _wrapped(line: str, width: int, size: int) -> list[str]:
         else:
             parts[-1] = joined
     return parts
+
+
+def font_size(height: int) -> int:
+    """Pixels of the text in a window of so many pixels."""
+    return min(28, max(15, height // 36))
+
+
+def draw_help(page: pygame.Surface, keys: Sequence[tuple[str, str]]) -> None:
+    """Draw the list of keys over a page, as large as it fits."""
+    width, height = page.get_size()
+    size = min(26, max(10, (height - 60) // round(1.4 * (len(keys) + 2))))
+    while size > 10 and _help_width(keys, size) > width - 20:
+        size -= 1
+    line = round(1.4 * size)
+    box = blank(min(width - 20, _help_width(keys, size)), min(height - 20, line * (len(keys) + 1)), PALETTE.floor)
+    names = max(text(key, size).get_width() for key, _ in keys)
+    for i, (key, meaning) in enumerate(keys):
+        box.blit(text(key, size, PALETTE.agent), (size, line // 2 + i * line))
+        box.blit(text(meaning, size), (3 * size + names, line // 2 + i * line))
+    pygame.draw.rect(box, PALETTE.wall, box.get_rect(), 2)
+    page.blit(box, ((width - box.get_width()) // 2, (height - box.get_height()) // 2))
+
+
+def _help_width(keys: Sequence[tuple[str, str]], size: int) -> int:
+    names, meanings = (max(text(words, size).get_width() for words in column) for column in zip(*keys, strict=True))
+    return names + meanings + 4 * size

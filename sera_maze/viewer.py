@@ -10,14 +10,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sera_maze.envs.canvas import PALETTE, blank, pygame
+from sera_maze.envs.canvas import blank, pygame
 from sera_maze.envs.pictures import contact_sheet, save_png, to_array
 from sera_maze.envs.pool import MazePool
 from sera_maze.envs.rendering import draw_paths
 from sera_maze.envs.rules import MazeRules
 from sera_maze.envs.window import start_display
 from sera_maze.policies import MazePolicy
-from sera_maze.scene_drawing import Background, column_of_text, draw_played, draw_scene, text
+from sera_maze.scene_drawing import Background, column_of_text, draw_help, draw_played, draw_scene, font_size
 from sera_maze.scenes import Agent, Scene
 
 FRAMES_PER_SECOND = 60
@@ -252,7 +252,7 @@ class Viewer:
         else:
             self._draw_two(page)
         if self.shows_help:
-            draw_help(page)
+            draw_help(page, HELP)
         return page
 
     def _draw_two(self, page: pygame.Surface) -> None:
@@ -327,32 +327,6 @@ class Viewer:
 
 def _percent(fraction: float) -> str:
     return f"{100 * fraction:.2f} %" if fraction >= 5e-5 or fraction == 0 else f"{fraction:.0e}"
-
-
-def font_size(height: int) -> int:
-    """Pixels of the text in a window of so many pixels."""
-    return min(28, max(15, height // 36))
-
-
-def draw_help(page: pygame.Surface, keys: Sequence[tuple[str, str]] = HELP) -> None:
-    """Draw the list of keys over a page, as large as it fits."""
-    width, height = page.get_size()
-    size = min(26, max(10, (height - 60) // round(1.4 * (len(keys) + 2))))
-    while size > 10 and _help_width(keys, size) > width - 20:
-        size -= 1
-    line = round(1.4 * size)
-    box = blank(min(width - 20, _help_width(keys, size)), min(height - 20, line * (len(keys) + 1)), PALETTE.floor)
-    names = max(text(key, size).get_width() for key, _ in keys)
-    for i, (key, meaning) in enumerate(keys):
-        box.blit(text(key, size, PALETTE.agent), (size, line // 2 + i * line))
-        box.blit(text(meaning, size), (3 * size + names, line // 2 + i * line))
-    pygame.draw.rect(box, PALETTE.wall, box.get_rect(), 2)
-    page.blit(box, ((width - box.get_width()) // 2, (height - box.get_height()) // 2))
-
-
-def _help_width(keys: Sequence[tuple[str, str]], size: int) -> int:
-    names, meanings = (max(text(words, size).get_width() for words in column) for column in zip(*keys, strict=True))
-    return names + meanings + 4 * size
 
 
 def run_window(app: App, title: str, *, size: tuple[int, int] = WINDOW_SIZE) -> None:
