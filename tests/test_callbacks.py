@@ -1,6 +1,7 @@
 """`CoverageCallback`: the right policy at the right step, in every output, and a training that does not notice."""
 
 import json
+import math
 import random
 
 import numpy as np
@@ -10,10 +11,11 @@ from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.logger import KVWriter, Logger, configure
 
-from sera_maze.callbacks import CoverageCallback, coverage_figures, read_history
+from sera_maze.callbacks import CoverageCallback, coverage_figures, coverage_intervals, read_history
 from sera_maze.envs import MazeEnv, MazePool
 from sera_maze.envs.rules import MazeRules
 from sera_maze.evaluation import evaluate
+from sera_maze.exact import exact_pass_at_k
 from sera_maze.maxrl import SERA, MaxRL
 from sera_maze.policies import MazePolicy
 from sera_maze.vec_env import MazeVecEnv
@@ -281,3 +283,30 @@ def test_a_spoilt_history_file_is_named(tmp_path):
     path.write_text('{"other": 1}\n')
     with pytest.raises(ValueError, match="line 1 is no entry of a CoverageCallback"):
         read_history(path)
+
+
+@pytest.mark.parametrize("mazes", [3, 1])
+def test_a_training_records_intervals_and_does_not_log_them(tmp_path, mazes):
+    pool = MazePool.generate(8, 5, seed=8, endpoints="random")
+    held_out = MazePool.generate(mazes, 5, seed=7, endpoints="random")
+    model = MaxRL(
+        "MazePolicy", MazeEnv(pool), prompts_per_batch=4, rollouts_per_prompt=4, seed=0, device="cpu",
+        policy_kwargs={"channels": 4, "iterations": 10}, tensorboard_log=None,
+    )  # fmt: skip
+    callback = CoverageCallback(held_out, num_samples=8, ks=(1, 8), log_path=tmp_path / "log.jsonl")
+    model.learn(20, callback)
+    evaluation = callback.evaluation
+    recorded = callback.history[-1]["interval"]
+    assert recorded == coverage_intervals(evaluation)
+    assert read_history(tmp_path / "log.jsonl") == callback.history
+    assert "NaN" not in (tmp_path / "log.jsonl").read_text()
+    if mazes == 1:
+        assert recorded == {}
+        return
+    assert list(recorded) == ["pass@1", "pass@8", "exact_pass@1", "exact_pass@8"]
+    assert recorded["pass@8"] == [evaluation.coverage.low[1], evaluation.coverage.high[1]]
+    chances = exact_pass_at_k(evaluation.probability, 8)
+    margin = 1.959964 * chances.std(ddof=1) / math.sqrt(3)
+    ends = np.clip([chances.mean() - margin, chances.mean() + margin], 0, 1)
+    assert recorded["exact_pass@8"] == pytest.approx(ends)
+    assert not any("interval" in key for key in model.logger.name_to_value)

@@ -1,20 +1,16 @@
-"""Comparing runs: numbers by hand, groups and labels, what is refused, the files, and what a training records."""
+"""Comparing runs: numbers by hand, groups and labels, what is refused, the files."""
 
 import json
 import math
-import sys
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from sera_maze.callbacks import CoverageCallback, coverage_intervals, read_history
+from sera_maze import compare_figure
 from sera_maze.cli import main
 from sera_maze.compare import _replicates, compare
 from sera_maze.coverage import coverage
-from sera_maze.envs import MazeEnv, MazePool
-from sera_maze.exact import exact_pass_at_k
-from sera_maze.maxrl import MaxRL
 from sera_maze.presets import RunConfig
 from sera_maze.training import held_out_pool
 
@@ -314,15 +310,7 @@ def test_a_folder_that_comes_twice_and_none_at_all_are_refused(tmp_path, capsys)
         compare([])
 
 
-@pytest.fixture
-def figure_module():
-    pytest.importorskip("matplotlib")
-    from sera_maze import compare_figure
-
-    return compare_figure
-
-
-def test_the_command(tmp_path, monkeypatch, capsys, figure_module):
+def test_the_command(tmp_path, monkeypatch, capsys):
     folders = [make_run(tmp_path / "a"), make_run(tmp_path / "b", [3, 2, 0, 0], allocator="uniform")]
     monkeypatch.chdir(tmp_path)
     assert main(["compare", *map(str, folders)]) == 0
@@ -334,7 +322,7 @@ def test_the_command(tmp_path, monkeypatch, capsys, figure_module):
     assert (tmp_path / names[1]).read_text() == comparison.markdown() + "\n"
     assert json.loads((tmp_path / names[2]).read_text()) == comparison.to_json()
     with Image.open(tmp_path / names[0]) as picture:
-        inches, dots = figure_module.FIGURE_SIZE, figure_module.DOTS_PER_INCH
+        inches, dots = compare_figure.FIGURE_SIZE, compare_figure.DOTS_PER_INCH
         assert picture.size == (inches[0] * dots, inches[1] * dots)
         colours = {colour for _, colour in picture.convert("RGB").getcolors(2**24)}
     assert {(0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00), (255, 255, 255)} <= colours  # both lines on white
@@ -348,7 +336,7 @@ def test_the_command(tmp_path, monkeypatch, capsys, figure_module):
         (["missing", "--out", "file/deeper"], "file is a file; name a folder"),
     ],
 )
-def test_the_command_complains(tmp_path, monkeypatch, capsys, figure_module, arguments, message):
+def test_the_command_complains(tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
     assert main(["compare", *arguments]) == 2
@@ -356,17 +344,9 @@ def test_the_command_complains(tmp_path, monkeypatch, capsys, figure_module, arg
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_without_matplotlib_the_command_names_it(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
-    monkeypatch.delitem(sys.modules, "sera_maze.compare_figure", raising=False)
-    assert main(["compare", str(make_run(tmp_path / "a"))]) == 2
-    assert "pip install matplotlib" in capsys.readouterr().err.replace("\n", " ")
-
-
-def test_the_figure_says_what_is_on_it(tmp_path, figure_module):
+def test_the_figure_says_what_is_on_it(tmp_path):
     entries = history([0.5, 1.0], interval=[0.4, 1.0])
-    figure = figure_module.draw_comparison(compare([make_run(tmp_path / "a", entries=entries)]))
+    figure = compare_figure.draw_comparison(compare([make_run(tmp_path / "a", entries=entries)]))
     final, first, last = figure.get_axes()
     assert final.get_xscale() == "log"
     assert [tick.get_text() for tick in final.get_xticklabels()] == ["1", "2", "4"]
@@ -381,9 +361,9 @@ def test_the_figure_says_what_is_on_it(tmp_path, figure_module):
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a (1 seed)"]
 
 
-def test_the_figure_of_many_groups(tmp_path, figure_module):
+def test_the_figure_of_many_groups(tmp_path):
     folders = [make_run(tmp_path / str(i), channels=8 + i) for i in range(9)]
-    figure = figure_module.draw_comparison(compare([*folders, make_run(tmp_path / "x", channels=8, seed=0, n_max=64)]))
+    figure = compare_figure.draw_comparison(compare([*folders, make_run(tmp_path / "x", channels=8, seed=0, n_max=64)]))
     lines = [line for line in figure.get_axes()[0].lines if not line.get_label().startswith("_")]
     looks = [(line.get_color(), line.get_marker(), line.get_linestyle()) for line in lines]
     assert len(set(looks)) == len(looks) == 10
@@ -392,32 +372,5 @@ def test_the_figure_of_many_groups(tmp_path, figure_module):
 
 
 @pytest.mark.parametrize(("value", "expected"), [(0.0, -math.log(0.01)), (1.0, 0.01), (0.999, 0.01), (math.exp(-1), 1)])
-def test_neg_log(figure_module, value, expected):
-    assert figure_module.neg_log(np.array([value]), 0.01) == pytest.approx([expected])
-
-
-@pytest.mark.parametrize("mazes", [3, 1])
-def test_a_training_records_intervals_and_does_not_log_them(tmp_path, mazes):
-    pool = MazePool.generate(8, 5, seed=8, endpoints="random")
-    held_out = MazePool.generate(mazes, 5, seed=7, endpoints="random")
-    model = MaxRL(
-        "MazePolicy", MazeEnv(pool), prompts_per_batch=4, rollouts_per_prompt=4, seed=0, device="cpu",
-        policy_kwargs={"channels": 4, "iterations": 10}, tensorboard_log=None,
-    )  # fmt: skip
-    callback = CoverageCallback(held_out, num_samples=8, ks=(1, 8), log_path=tmp_path / "log.jsonl")
-    model.learn(20, callback)
-    evaluation = callback.evaluation
-    recorded = callback.history[-1]["interval"]
-    assert recorded == coverage_intervals(evaluation)
-    assert read_history(tmp_path / "log.jsonl") == callback.history
-    assert "NaN" not in (tmp_path / "log.jsonl").read_text()
-    if mazes == 1:
-        assert recorded == {}
-        return
-    assert list(recorded) == ["pass@1", "pass@8", "exact_pass@1", "exact_pass@8"]
-    assert recorded["pass@8"] == [evaluation.coverage.low[1], evaluation.coverage.high[1]]
-    chances = exact_pass_at_k(evaluation.probability, 8)
-    margin = 1.959964 * chances.std(ddof=1) / math.sqrt(3)
-    ends = np.clip([chances.mean() - margin, chances.mean() + margin], 0, 1)
-    assert recorded["exact_pass@8"] == pytest.approx(ends)
-    assert not any("interval" in key for key in model.logger.name_to_value)
+def test_neg_log(value, expected):
+    assert compare_figure.neg_log(np.array([value]), 0.01) == pytest.approx([expected])
