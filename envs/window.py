@@ -25,6 +25,10 @@ _INPUT = (
 )
 
 
+class NoDisplayError(RuntimeError):
+    """There is no display on which a window could open."""
+
+
 class MazeWindow:
     """A window that shows one picture after another.
 
@@ -159,8 +163,8 @@ def start_display() -> None:
         raise _no_display("no display was found")
 
 
-def _no_display(reason: str) -> RuntimeError:
-    return RuntimeError(
+def _no_display(reason: str) -> NoDisplayError:
+    return NoDisplayError(
         f'a window cannot be opened: {reason}. Use render_mode="rgb_array" where there is no display, or set '
         f"{_DRIVER_VARIABLE}=dummy to run without seeing the window"
     )

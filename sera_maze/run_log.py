@@ -20,7 +20,7 @@ from stable_baselines3.common.logger import (
     Logger,
     TensorBoardOutputFormat,
 )
-from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[import-untyped]
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
 from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
 from torch.utils.tensorboard import SummaryWriter
 
@@ -28,6 +28,7 @@ from sera_maze.envs.atomic_files import whole_file
 
 _STEP = "time/total_timesteps"  # the key under which SB3 algorithms log the step
 _EVENT_FILES = "events.out.tfevents.*"
+_LONGEST_SESSION = 64  # bytes of the record with which a session begins
 
 
 def resumed_logger(folder: str | Path, step: int, formats: Sequence[str]) -> Logger:
@@ -62,16 +63,21 @@ def resumed_logger(folder: str | Path, step: int, formats: Sequence[str]) -> Log
 def is_on_board(folder: str | Path, tag: str, step: int | None = None) -> bool:
     """Whether the TensorBoard files of a folder hold an event of a tag, at this step if one is given.
 
-    What is still waiting to be written does not count: flush the writer before.
+    What a later session hides does not count, as TensorBoard does not show it; nor does what is still waiting to be
+    written: flush the writer before.
     """
     name = tag.encode()
-    return any(
-        any(value.tag == tag for value in event.summary.value) and step in (None, event.step)
-        for path in Path(folder).glob(_EVENT_FILES)
-        for record in _records(path)
-        if name in record
-        for event in (Event.FromString(record),)
-    )
+    found: set[int] = set()
+    for path in sorted(Path(folder).glob(_EVENT_FILES)):
+        for record in _records(path):
+            if name not in record and len(record) > _LONGEST_SESSION:
+                continue
+            event = Event.FromString(record)
+            if event.HasField("session_log") and event.session_log.status == SessionLog.START:
+                found = {known for known in found if known < event.step}
+            elif any(value.tag == tag for value in event.summary.value):
+                found.add(event.step)
+    return bool(found) if step is None else step in found
 
 
 def _records(path: Path) -> Iterator[bytes]:

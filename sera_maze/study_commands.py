@@ -34,11 +34,13 @@ class Align:
         import numpy as np
 
         difference(np.array([0.0, 1.0]), np.zeros(2))  # which says at once if scipy is missing
-        if self.out.exists() and not self.out.is_dir():
-            raise ValueError(f"{self.out} is a file; name a folder")
+        for place in (self.out, *self.out.parents):
+            if place.exists() and not place.is_dir():
+                raise ValueError(f"--out {self.out}: {place} is a file; name a folder")
+        self.out.mkdir(parents=True, exist_ok=True)
         setting = replace(QUICK if self.quick else Setting(), seed=self.seed)
         rows = alignment_study(setting, console.print)
-        console.print(Markdown(markdown(rows)))
+        console.print(Markdown(markdown(rows, setting)))
         for path in write_report(rows, setting, self.out):
             console.print(f"wrote {path}")
         return 0

@@ -16,11 +16,12 @@ from sera_maze.callbacks import CoverageCallback
 from sera_maze.checkpoint import load_checkpoint, save_checkpoint
 from sera_maze.envs.atomic_files import whole_file
 from sera_maze.envs.fresh_mazes import FreshMazes, Mazes
+from sera_maze.envs.layout import digest_content
 from sera_maze.envs.maze import MazeEnv
 from sera_maze.envs.pool import PAPERS_HELD_OUT_MAZES, PAPERS_SPEC, PAPERS_TRAINING_MAZES, MazePool
 from sera_maze.envs.rules import MazeRules
 from sera_maze.evaluation import Evaluation, evaluate
-from sera_maze.evaluation_pictures import write_pictures
+from sera_maze.evaluation_pictures import FAILED, SOLVED, write_pictures
 from sera_maze.maxrl import MaxRL
 from sera_maze.network import default_iterations
 from sera_maze.policies import MazePolicy, check_iterations
@@ -62,6 +63,16 @@ def unseen_pool(config: RunConfig, count: int, size: tuple[int, int]) -> MazePoo
     """Mazes of any size with the run's algorithm, none of which the run has trained on or is evaluated on."""
     seen = [] if size != config.size else [pool for pool in pools(config) if isinstance(pool, MazePool)]
     return MazePool.generate(count, size, config.algorithm, config.seed + _EVALUATION_STREAM, exclude=seen)
+
+
+def trained_on(config: RunConfig, pool: MazePool) -> int:
+    """How many mazes of a pool, by their walls, are in a run's training pool; 0 if that is of fresh mazes."""
+    if pool.size != config.size or config.fresh_mazes:
+        return 0
+    training = pools(config)[0]
+    assert isinstance(training, MazePool)
+    walls = set(digest_content(training.walls))
+    return sum(content in walls for content in digest_content(pool.walls))
 
 
 def _is_papers_kind(config: RunConfig) -> bool:
@@ -152,6 +163,9 @@ def train(
         if model.num_timesteps == 0:  # what was logged before a stop is logged again
             shutil.rmtree(folder / LOGS, ignore_errors=True)
             (folder / COVERAGE).unlink(missing_ok=True)
+        if model._n_updates < config.updates:  # the table of an end that was nearer is none of this one
+            for name in (f"{TABLE}.json", f"{TABLE}.md", SOLVED, FAILED):
+                (folder / name).unlink(missing_ok=True)
         _learn(model, held_out, config, folder, console)
         console.print(f"{model._n_updates} updates, {model.total_rollouts} rollouts, {model.num_timesteps} steps")
         evaluation = evaluate_run(model, held_out, config, folder)

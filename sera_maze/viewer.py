@@ -1,33 +1,32 @@
-"""`Viewer`: agents at work in mazes, rollout by rollout, as a window shows them; and the loop of such windows."""
+"""`Viewer`: agents at work in mazes, rollout by rollout, as a window shows them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sera_maze.app_window import WINDOW_SIZE
 from sera_maze.envs.canvas import blank, pygame
+from sera_maze.envs.checks import check_int
 from sera_maze.envs.pictures import contact_sheet, save_png, to_array
 from sera_maze.envs.pool import MazePool
 from sera_maze.envs.rendering import draw_paths
 from sera_maze.envs.rules import MazeRules
-from sera_maze.envs.window import start_display
-from sera_maze.policies import MazePolicy
 from sera_maze.scene_drawing import Background, column_of_text, draw_help, draw_played, draw_scene, font_size
-from sera_maze.scenes import Agent, Scene
+from sera_maze.scenes import Agent, Scene, percent
 
-FRAMES_PER_SECOND = 60
-WINDOW_SIZE = (1120, 800)
 MIN_WINDOW_SIZE = (420, 320)
 SPEEDS = (1, 2, 4, 8, 16, 32, 64, 128)
 _PAUSE_AT_END = 0.8  # seconds
 _MARGIN = 16
 _PANEL_WIDTH = 300
 _MAX_LISTED = 12
+_WITH_HELP = (pygame.K_F1, pygame.K_q, pygame.K_ESCAPE)
 _BACKGROUNDS: tuple[Background, ...] = ("plain", "paths", "visits")
 HELP = (
     ("space", "pause and go on"),
@@ -46,27 +45,6 @@ HELP = (
     ("?", "this help"),
     ("q, esc", "close"),
 )
-
-
-class App(Protocol):
-    """What `run_window` shows."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the window is to be closed."""
-        ...
-
-    def handle(self, event: Any) -> None:
-        """Take in one pygame event."""
-        ...
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        ...
-
-    def draw(self, size: tuple[int, int]) -> pygame.Surface:
-        """Draw the present moment for a window of (width, height) pixels."""
-        ...
 
 
 class Viewer:
@@ -139,6 +117,8 @@ class Viewer:
             self._over = True
         elif event.type == pygame.KEYDOWN:
             self.message = ""
+            if self.shows_help and event.key not in _WITH_HELP and getattr(event, "unicode", "") != "?":
+                return
             self._press(event.key, getattr(event, "unicode", ""))
 
     def _press(self, key: int, character: str) -> None:
@@ -198,9 +178,8 @@ class Viewer:
     def _go_to_hardest(self) -> None:
         """The maze with the lowest success probability of the first agent; if that is shown, the next lowest."""
         order = np.argsort(self.agents[0].chances, kind="stable").tolist()
-        place = order.index(self.prompt)
-        is_among = getattr(self, "_hardest_shown", None) == self.prompt
-        self.go_to(order[(place + 1) % len(order)] if is_among else order[0])
+        is_shown = getattr(self, "_hardest_shown", None) == self.prompt
+        self.go_to(order[(order.index(self.prompt) + 1) % len(order)] if is_shown else order[0])
         self._hardest_shown = self.prompt
 
     def _go_to_failure(self) -> None:
@@ -218,8 +197,12 @@ class Viewer:
 
     def _save(self) -> None:
         path = self.folder / f"maze{self.prompt}-rollout{self.rollout}-step{self.step}.png"
-        save_png(self.draw(WINDOW_SIZE), path)
-        self.message = f"saved {path}"
+        try:
+            save_png(self.draw(WINDOW_SIZE), path)
+        except OSError as error:
+            self.message = f"cannot save {path}: {error.strerror}"
+        else:
+            self.message = f"saved {path}"
 
     def _quit(self) -> None:
         if self.shows_help:
@@ -305,52 +288,25 @@ class Viewer:
         solutions, successes = scene.solutions, int(scene.success.sum())
         lines = [
             (agent.name, True),
-            (f"success probability {_percent(scene.probability)}", False),
-            (f"pass@k {', '.join(f'{k}: {100 * value:.1f}' for k, value in scene.pass_at_k.items())} %", False),
+            (f"success probability {percent(scene.probability)}", False),
+            (f"pass@k {', '.join(f'{k}: {percent(value, 1)}' for k, value in scene.pass_at_k.items())}", False),
             (f"{successes} of {len(scene.success)} sampled rollouts succeed", False),
             (f"{len(solutions)} distinct solutions", False),
         ]
+        done, steps = bool(scene.success[self.rollout]), int(scene.steps[self.rollout])
+        end = f", {'success' if done else 'failure'}" if self.step >= steps else ""
+        lines += [(f"rollout {self.rollout}: step {min(self.step, steps)} of {steps}{end}", True)]
         if self.lists_solutions:
             lines += [(f"  {times} x {moves} moves", False) for times, moves in solutions[:_MAX_LISTED]]
             if len(solutions) > _MAX_LISTED:
                 lines.append((f"  and {len(solutions) - _MAX_LISTED} more", False))
-        done, steps = bool(scene.success[self.rollout]), int(scene.steps[self.rollout])
-        end = f", {'success' if done else 'failure'}" if self.step >= steps else ""
-        return [*lines, ("", False), (f"rollout {self.rollout}: step {min(self.step, steps)} of {steps}{end}", True)]
+        return lines
 
     def _state_lines(self) -> list[tuple[str, bool]]:
         return [
             ("paused" if self.paused else f"{self.speed} steps a second", False),
             (self.message or "? for help", False),
         ]
-
-
-def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.2f} %" if fraction >= 5e-5 or fraction == 0 else f"{fraction:.0e}"
-
-
-def run_window(app: App, title: str, *, size: tuple[int, int] = WINDOW_SIZE) -> None:
-    """Show an app in a window that can be resized, until it is over, the window is closed, or Ctrl-C.
-
-    Raises:
-        RuntimeError: if there is no display.
-    """
-    start_display()
-    try:
-        screen = pygame.display.set_mode(size, pygame.RESIZABLE)
-        pygame.display.set_caption(title)
-        clock = pygame.time.Clock()
-        while not app.is_over:
-            for event in pygame.event.get():
-                app.handle(event)
-            app.advance(clock.tick(FRAMES_PER_SECOND) / 1000)
-            screen = pygame.display.get_surface()
-            screen.blit(app.draw(screen.get_size()), (0, 0))
-            pygame.display.flip()
-    except KeyboardInterrupt:
-        return
-    finally:
-        pygame.display.quit()
 
 
 def render_paths(
@@ -382,17 +338,24 @@ def render_paths(
         (H, W, 3) uint8.
 
     Raises:
-        ValueError, TypeError: for another policy, mazes that are not there, or arguments out of range.
+        ValueError, TypeError: for another policy, mazes that are not there, arguments out of range.
     """
-    policy = model if isinstance(model, MazePolicy) else getattr(model, "policy", model)
-    agent = Agent("", policy, pool, rules=rules, iterations=iterations, num_samples=num_samples, seed=seed)
+    agent = Agent(
+        "",
+        getattr(model, "policy", model),
+        pool,
+        rules=rules,
+        iterations=iterations,
+        num_samples=num_samples,
+        seed=seed,
+    )
     chosen = range(min(12, len(pool))) if prompts is None else prompts
+    size = max(4, 300 // max(pool.size)) if cell_size is None else cell_size
     tiles, labels = [], []
-    for prompt in chosen:
-        if not 0 <= prompt < len(pool):
-            raise ValueError(f"maze {prompt} is not there; the pool has mazes 0 to {len(pool) - 1}")
-        scene = agent.scene(int(prompt))
-        size = max(4, 300 // max(pool.size)) if cell_size is None else cell_size
+    if not len(chosen):
+        raise ValueError("prompts is empty; give at least one maze, such as prompts=[0]")
+    for i, prompt in enumerate(chosen):
+        scene = agent.scene(check_int(f"prompts[{i}]", prompt, 0, len(pool) - 1))
         tiles.append(draw_paths(scene.layout, scene.paths, scene.success, cell_size=size))
-        labels.append(f"maze {prompt}: p = {_percent(scene.probability)}")
+        labels.append(f"maze {prompt}: p = {percent(scene.probability)}")
     return to_array(contact_sheet(tiles, columns=columns, labels=labels))

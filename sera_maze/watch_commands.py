@@ -56,7 +56,8 @@ class Watch:
 
     def run(self, console: Console) -> int:
         """Watch, and return the exit status."""
-        from sera_maze import viewer  # torch, Stable-Baselines3 and pygame load only here
+        from sera_maze.app_window import run_window  # torch, Stable-Baselines3 and pygame load only here
+        from sera_maze.envs.window import NoDisplayError
 
         if not 1 <= len(self.runs) <= 2:
             raise ValueError(f"got {len(self.runs)} run folders; give one, or two to see them side by side")
@@ -67,10 +68,10 @@ class Watch:
         shown = self._viewer()
         if self.out is None:
             try:
-                viewer.run_window(shown, f"sera-maze: {', '.join(agent.name for agent in shown.agents)}", size=window)  # type: ignore[arg-type]
-            except RuntimeError as error:
+                run_window(shown, f"sera-maze: {', '.join(agent.name for agent in shown.agents)}", size=window)  # type: ignore[arg-type]
+            except NoDisplayError:
                 raise ValueError(
-                    f"{error}. Without one, --out FILE.png, .gif or .mp4 writes a picture or film"
+                    "there is no display for a window; --out FILE.png, .gif or .mp4 writes a picture or film instead"
                 ) from None
             return 0
         from sera_maze.films import write_film, write_picture
@@ -87,6 +88,7 @@ class Watch:
         from sera_maze.envs.rules import MazeRules
         from sera_maze.policies import MazePolicy
         from sera_maze.scenes import Agent
+        from sera_maze.training import trained_on
         from sera_maze.viewer import Viewer
 
         device = run_folder.checked_device(self.device)
@@ -95,6 +97,10 @@ class Watch:
         agents = []
         for name, (model, config) in zip(_names(self.runs), opened, strict=True):
             assert isinstance(model.policy, MazePolicy)
+            if seen := trained_on(config, pool):
+                name = f"{name} (trained on {seen} of these mazes)"
+            if config.on_wall != opened[0][1].on_wall:
+                name = f"{name}, on_wall={config.on_wall}"
             rules = MazeRules(pool.size, on_wall=config.on_wall)
             agents.append(
                 Agent(
@@ -120,25 +126,27 @@ class Play:
     """Folder of a run whose agent walks too; on its held-out mazes, unless others are given."""
     load: Path | None = None
     """Mazes to play: a file of 'sera-maze mazes --out', or a folder of drawings."""
-    size: str = "17x17"
-    """Without a run and --load: mazes of this size, HEIGHTxWIDTH or one number."""
-    algorithm: Literal["prim", "dfs", "kruskal", "wilson", "division", "rooms"] = "prim"
-    """How these are carved."""
-    seed: int = 0
-    """Which mazes."""
-    on_wall: Literal["fail", "stay"] = "stay"
-    """What a move into a wall does; with a run as in its training."""
+    size: str | None = None
+    """Without a run and --load: mazes of this size, HEIGHTxWIDTH or one number; 17x17 by default."""
+    algorithm: Literal["prim", "dfs", "kruskal", "wilson", "division", "rooms"] | None = None
+    """How these are carved; prim by default."""
+    seed: int | None = None
+    """Which mazes; 0 by default."""
+    on_wall: Literal["fail", "stay"] | None = None
+    """What a move into a wall does: stay by default; with a run it is as in its training."""
     maze: int = 0
     """The first maze, by its number."""
 
     def run(self, console: Console) -> int:
         """Play, and return the exit status."""
+        from sera_maze.app_window import run_window
         from sera_maze.envs.rules import MazeRules
+        from sera_maze.envs.window import NoDisplayError
         from sera_maze.playing import Player  # torch, Stable-Baselines3 and pygame load only here
-        from sera_maze.viewer import run_window
 
-        agent, on_wall = None, self.on_wall
+        agent, on_wall = None, self.on_wall or "stay"
         pool: MazePool
+        self._check_nothing_is_ignored()
         if self.folder is not None:
             agent, pool = self._agent(self.folder)
             rules = agent.rules
@@ -148,11 +156,21 @@ class Play:
         player = Player(pool, rules=rules, agent=agent, prompt=self.maze)
         try:
             run_window(player, "sera-maze play")
-        except RuntimeError as error:
-            raise ValueError(f"{error}. Playing needs a display") from None
+        except NoDisplayError:
+            raise ValueError("there is no display for a window, and playing needs a display") from None
         if player.solved:
             console.print(f"solved {len(player.solved)} mazes")
         return 0
+
+    def _check_nothing_is_ignored(self) -> None:
+        """Refuse options that a run or --load makes idle."""
+        idle = ["size", "algorithm", "seed"] if self.folder or self.load else []
+        for name in [*idle, *(["on_wall"] if self.folder else [])]:
+            if getattr(self, name) is not None:
+                given = "a run" if self.folder else "--load"
+                raise ValueError(
+                    f"--{name.replace('_', '-')} does not go with {given}, which says it already; leave it out"
+                )
 
     def _pool(self) -> MazePool:
         from sera_maze.cli import parse_size
@@ -160,10 +178,10 @@ class Play:
 
         if self.load is not None:
             return load_pool(self.load)
-        size = parse_size(self.size)
+        size = parse_size(self.size or "17x17")
         for count in (256, 64, 16, 4, 1):  # of small sizes there are fewer
             try:
-                return MazePool.generate(count, size, self.algorithm, self.seed)
+                return MazePool.generate(count, size, self.algorithm or "prim", self.seed or 0)
             except ValueError:
                 if count == 1:
                     raise

@@ -129,3 +129,16 @@ def test_a_last_event_that_was_cut_short_is_not_on_the_board(tmp_path):
     (path,) = tmp_path.glob("events.out.tfevents.*")
     path.write_bytes(path.read_bytes()[:-6])
     assert [step for step in (10, 20) if is_on_board(tmp_path, "train/loss", step)] == [10]
+
+
+def test_what_a_later_session_hides_is_not_on_the_board(tmp_path):
+    """Steps 1 to 3 are logged, then a training goes on from step 1, which hides 2 and 3, and logs 2 again."""
+    for begin, steps in ((0, (1, 2, 3)), (1, (2,))):
+        logger = resumed_logger(tmp_path, begin, ("tensorboard",))
+        for step in steps:
+            logger.record("coverage/pass@1", 0.5)
+            logger.dump(step)
+        logger.close()
+    assert [is_on_board(tmp_path, "coverage/pass@1", step) for step in (1, 2, 3)] == [True, True, False]
+    assert is_on_board(tmp_path, "coverage/pass@1")
+    assert not is_on_board(tmp_path, "coverage/pass@8")

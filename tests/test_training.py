@@ -250,6 +250,15 @@ def test_a_resumed_run_logs_no_evaluation_twice(run, tmp_path):
     assert len(steps) == len((folder / "coverage.jsonl").read_text().splitlines())
 
 
+def test_a_run_that_goes_on_has_no_final_table_until_its_end(run, tmp_path, monkeypatch):
+    folder = shutil.copytree(run[0], tmp_path / "copy")
+    RunConfig.load(folder / "config.json").changed({"updates": 12}).save(folder / "config.json")
+    monkeypatch.setattr("sera_maze.training.evaluate_run", lambda *_: (_ for _ in ()).throw(ValueError("killed here")))
+    assert main(["train", "--resume", str(folder)]) == 2
+    assert not (folder / "evaluation.json").exists()
+    assert not (folder / "solved.png").exists()
+
+
 def test_two_processes_do_not_train_in_one_folder(run, capsys):
     with locked(run[0]):
         assert main(["train", "--resume", str(run[0])]) == 2

@@ -6,14 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from sera_maze.app_window import WINDOW_SIZE, run_window
 from sera_maze.envs import MazeEnv, MazePool
 from sera_maze.envs.canvas import PALETTE, pygame
 from sera_maze.envs.pictures import to_array
 from sera_maze.envs.rules import MazeRules
 from sera_maze.maxrl import SERA
 from sera_maze.playing import Player
-from sera_maze.scenes import Agent
-from sera_maze.viewer import HELP, SPEEDS, WINDOW_SIZE, Viewer, render_paths, run_window
+from sera_maze.scenes import Agent, percent
+from sera_maze.viewer import HELP, SPEEDS, Viewer, render_paths
 
 POOL = MazePool.generate(6, 7, "prim", seed=1, braid=0.5)
 KEYS = {
@@ -195,6 +196,29 @@ def test_pictures_are_saved(policy, tmp_path):
     assert "maze2-rollout0-step1.png" in viewer.message
 
 
+def test_a_picture_that_cannot_be_saved_is_told(policy, tmp_path):
+    (tmp_path / "file").write_text("")
+    viewer = Viewer([agent(policy)], folder=tmp_path / "file")
+    press(viewer, "s")
+    assert viewer.message.startswith("cannot save")
+    assert not viewer.is_over
+
+
+def test_keys_do_nothing_behind_the_help(policy):
+    viewer = Viewer([agent(policy)])
+    press(viewer, "?", "n", "o", "space")
+    assert (viewer.prompt, viewer.background, viewer.paused) == (0, "plain", False)
+    press(viewer, "?", "n")
+    assert viewer.prompt == 1
+
+
+def test_percentages_are_not_rounded_to_certainty():
+    assert [percent(value) for value in (0, 1e-9, 0.5, 0.99999999, 1)] == [
+        "0.00 %", "1e-09", "50.00 %", "over 99.99 %", "100.00 %",
+    ]  # fmt: skip
+    assert percent(0.9998, 1) == "over 99.9 %"
+
+
 def test_closing_the_window_ends_it(policy):
     viewer = Viewer([agent(policy)])
     viewer.handle(pygame.event.Event(pygame.QUIT))
@@ -311,8 +335,12 @@ def test_render_paths(policy):
     assert has(sheet, PALETTE.wall)
     model = SimpleNamespace(policy=policy)
     assert np.array_equal(render_paths(model, POOL, prompts=[0, 3], num_samples=20, columns=2, cell_size=20), sheet)
-    with pytest.raises(ValueError, match="maze 8 is not there"):
-        render_paths(policy, POOL, prompts=[8])
+    for prompts, error, words in (
+        ([8], ValueError, r"prompts\[0\]=8 is out of range"), ([0, 1.5], TypeError, r"prompts\[1\]=1.5"),
+        ([True], ValueError, "prompts"), ([], ValueError, "prompts is empty"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=words):
+            render_paths(policy, POOL, prompts=prompts)
     with pytest.raises(TypeError, match="policy must be a MazePolicy"):
         render_paths(object(), POOL)
     with pytest.raises(ValueError, match="num_samples=0"):

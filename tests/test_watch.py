@@ -11,7 +11,7 @@ from sera_maze.envs.pool import MazePool
 from sera_maze.films import write_film
 from sera_maze.presets import RunConfig
 from sera_maze.scenes import Agent
-from sera_maze.training import train
+from sera_maze.training import pools, train
 from sera_maze.viewer import Viewer
 
 TINY = RunConfig(
@@ -149,6 +149,40 @@ def test_a_half_written_checkpoint_is_told(runs, tmp_path, capsys):
     tensors.write_bytes(tensors.read_bytes()[:100])
     assert main(["watch", str(folder), "--out", str(tmp_path / "a.png")]) == 2
     assert "is damaged" in capsys.readouterr().err
+
+
+def test_films_that_are_too_long_are_refused(runs, tmp_path, capsys):
+    arguments = ["--out", str(tmp_path / "a.gif"), "--rollouts", "4096", "--window", "4000", "4000"]
+    assert main(["watch", str(runs[0]), *arguments]) == 2
+    assert "too much for a GIF" in capsys.readouterr().err
+
+
+def test_mazes_that_a_run_was_trained_on_are_told(runs, tmp_path, monkeypatch):
+    """The second run's training pool overlaps the first one's held-out mazes, of which there are few in this size."""
+    shown = []
+    monkeypatch.setattr("sera_maze.films.write_picture", lambda viewer, *_: shown.append(viewer))
+    assert main(["watch", *map(str, runs), "--out", str(tmp_path / "a.png")]) == 0
+    first, second = (agent.name for agent in shown[0].agents)
+    assert first == "run0"
+    held_out, training = (
+        {maze.tobytes() for maze in pools(RunConfig.load(run / "config.json"))[which].walls}
+        for run, which in zip(runs, (1, 0), strict=True)
+    )
+    assert second == f"run1 (trained on {len(held_out & training)} of these mazes)"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["RUN", "--size", "9"],
+        ["RUN", "--on-wall", "stay"],
+        ["--load", "own.npz", "--seed", "1"],
+        ["RUN", "--algorithm", "dfs"],
+    ],
+)
+def test_play_refuses_options_that_it_would_ignore(runs, options, capsys):
+    assert main(["play", *[str(runs[0]) if word == "RUN" else word for word in options]]) == 2
+    assert "leave it out" in " ".join(capsys.readouterr().err.split())
 
 
 def test_own_mazes(runs, tmp_path):

@@ -42,7 +42,8 @@ class Estimator(NamedTuple):
     """A way to estimate the gradient.
 
     Attributes:
-        allocation: "uniform", or SERA's with p that is "exact", of a "history" or of the "critic".
+        allocation: "uniform", or SERA's with p that is "exact", of a "history" or of the "critic". The history is
+            of N0 earlier rollouts of each maze with the same policy; that of a training is older.
         advantage: see `group_advantages`.
         correction: whether rollouts of prompt q weigh N0 / N_q.
     """
@@ -114,9 +115,9 @@ class Row(NamedTuple):
         estimator: a name of `ESTIMATORS`.
         cosine: mean over the draws of cos(g, exact).
         spread: standard deviation of these cosines.
-        mean_cosine: cosine of the mean of the draws with the exact gradient: what bias leaves of the direction.
-        variance: mean squared distance of the draws from their mean, over the squared norm of that mean.
-        norm_ratio: norm of the mean draw over that of the exact gradient.
+        mean_cosine: cosine of the expected g with the exact gradient, estimated: what bias leaves of the direction.
+        variance: expected squared distance of g from its mean, over the squared norm of that mean, estimated.
+        norm_ratio: norm of the expected g over that of the exact gradient, estimated.
         attenuation: mean over the mazes of the expected factor 1 - (1 - p)^(N - 1), with 0 for mazes without rollouts.
         mixed: share of the mazes whose group had a success and a failure.
     """
@@ -314,12 +315,21 @@ class Bench:
 def _summary(draws: Tensor, exact: Tensor) -> tuple[float, float, float, float, float]:
     """Mean and spread of the cosine, cosine of the mean, relative variance and norm ratio of draws (D, P).
 
-    A draw of zero has no direction and counts as cosine 0: it points nowhere along the gradient.
+    The squared norm of the mean of D noisy draws is too large by a Dth of their variance, which is taken off: else a
+    noisy estimate would look biased, long and quiet. Where nothing is left, the last three are NaN. A draw of zero has
+    no direction and counts as cosine 0: it points nowhere along the gradient.
     """
-    norms = draws.norm(dim=1)
+    norms, number = draws.norm(dim=1), len(draws)
     cosines = torch.where(norms > 0, draws @ exact / (norms.clamp(min=LOWEST) * exact.norm()), 0.0)
+    if number < 2:
+        return float(cosines.mean()), 0.0, *(float("nan"),) * 3
     mean = draws.mean(0)
-    variance = (draws - mean).square().sum(1).mean() / mean.square().sum().clamp(min=LOWEST)
-    aligned = mean @ exact / (mean.norm().clamp(min=LOWEST) * exact.norm())
-    spread = cosines.std() if len(draws) > 1 else torch.tensor(0.0)
-    return float(cosines.mean()), float(spread), float(aligned), float(variance), float(mean.norm() / exact.norm())
+    variance = float((draws - mean).square().sum() / (number - 1))
+    square = float(mean.square().sum()) - variance / number
+    if square <= 0:
+        return float(cosines.mean()), float(cosines.std()), *(float("nan"),) * 3
+    aligned = float(mean @ exact) / (square**0.5 * float(exact.norm()))
+    return (
+        float(cosines.mean()), float(cosines.std()), max(-1.0, min(1.0, aligned)), variance / square,
+        square**0.5 / float(exact.norm()),
+    )  # fmt: skip

@@ -54,9 +54,9 @@ def difference(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[fl
     return float(gap.mean()), float(stats.ttest_1samp(gap, 0.0).pvalue)
 
 
-def markdown(rows: Sequence[Row]) -> str:
+def markdown(rows: Sequence[Row], setting: Setting) -> str:
     """Mean cosines, one table for each size and policy, and SERA's differences from uniform MaxRL below."""
-    parts = []
+    parts = [caption(setting)]
     budgets = sorted({row.budget for row in rows})
     for side, level in sorted({(row.side, row.level) for row in rows}):
         here = [row for row in rows if (row.side, row.level) == (side, level)]
@@ -82,6 +82,19 @@ def markdown(rows: Sequence[Row]) -> str:
             lines.append([f"{name} less {UNIFORM}", *cells])
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n")
     return "\n".join(parts)
+
+
+def caption(setting: Setting) -> str:
+    """What was measured, in words."""
+    return (
+        f"Cosines of gradient estimates with the exact gradient of the mean log p over {setting.prompts} "
+        f"mazes. Each size has one policy in training (seed {setting.seed}), which is measured when its median "
+        f"p on other mazes first passes a level: on {setting.batches} batches of mazes, with {setting.draws} "
+        "estimates each. N0 is the number of rollouts a maze; all estimators have the same, but that SERA's "
+        "history is of N0 further, earlier rollouts a maze with the same policy. sd is over the estimates of "
+        "a batch, mean over batches; differences are paired by batch, p is of a t test over the batches of "
+        "this one policy, not corrected for the number of tests.\n"
+    )
 
 
 def draw(rows: Sequence[Row]) -> Figure:
@@ -117,11 +130,15 @@ def _draw_panel(panel: Axes, rows: Sequence[Row], side: int, level: float) -> No
     panel.set_title(f"{side}x{side}, median p {np.median([row.median_p for row in here]):.2g}", fontsize=9)
 
 
+def _without_nan(row: Row) -> dict[str, object]:
+    return {name: None if value != value else value for name, value in row._asdict().items()}
+
+
 def write_report(rows: Sequence[Row], setting: Setting, folder: Path) -> list[Path]:
     """Write alignment.json, alignment.md and alignment.png into a folder; return their paths."""
     paths = [folder / f"alignment.{suffix}" for suffix in ("json", "md", "png")]
-    record = {"setting": asdict(setting), "rows": [row._asdict() for row in rows]}
-    for path, text in zip(paths, (json.dumps(record, indent=1), markdown(rows)), strict=False):
+    record = {"setting": asdict(setting), "rows": [_without_nan(row) for row in rows]}
+    for path, text in zip(paths, (json.dumps(record, indent=1), markdown(rows, setting)), strict=False):
         with whole_file(path) as file:
             file.write((text + "\n").encode())
     figure = draw(rows)

@@ -73,15 +73,33 @@ def test_the_mean_of_many_draws_is_the_formula(bench, name, factor):
 
 
 def test_summary_by_hand():
-    exact = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    draws = torch.tensor([[2.0, 0.0], [0.0, 2.0], [0.0, 0.0]], dtype=torch.float64)
+    exact = torch.tensor([0.0, 1.0], dtype=torch.float64)
+    draws = torch.tensor([[2.0, 0.0], [2.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
     cosine, spread, mean_cosine, variance, ratio = _summary(draws, exact)
     assert cosine == pytest.approx(1 / 3)
-    assert spread == pytest.approx(np.std([1, 0, 0], ddof=1))
-    assert mean_cosine == pytest.approx(0.5**0.5)
-    assert ratio == pytest.approx((8 / 9) ** 0.5)
-    # Distances from the mean (2/3, 2/3): 20/9, 20/9 and 8/9; the mean's squared norm is 8/9.
-    assert variance == pytest.approx((48 / 27) / (8 / 9))
+    assert spread == pytest.approx(np.std([0, 0, 1], ddof=1))
+    # The mean is (4/3, 1/3); squared distances sum to 30/9, so the variance is 5/3 and the squared norm 17/9 - 5/9.
+    assert variance == pytest.approx((5 / 3) / (4 / 3))
+    assert ratio == pytest.approx((4 / 3) ** 0.5)
+    assert mean_cosine == pytest.approx((1 / 3) / (4 / 3) ** 0.5)
+    few = _summary(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]], dtype=torch.float64), exact)
+    assert few[0] == 0
+    assert np.isnan(few[2:]).all()  # nothing but noise
+
+
+def test_noise_does_not_look_like_bias():
+    """An unbiased estimate with relative variance 10: over many sets of 200 draws the figures are right."""
+    generator = torch.Generator().manual_seed(0)
+    exact = torch.zeros(50, dtype=torch.float64)
+    exact[0] = 1.0
+    found = []
+    for _ in range(400):
+        noise = torch.randn(200, 50, generator=generator, dtype=torch.float64) * (10 / 50) ** 0.5
+        found.append(_summary(exact + noise, exact)[2:])
+    mean_cosine, variance, ratio = np.mean(found, axis=0)
+    assert mean_cosine == pytest.approx(1, abs=0.05)
+    assert variance == pytest.approx(10, rel=0.05)
+    assert ratio == pytest.approx(1, abs=0.02)
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +127,7 @@ def test_the_report(rows, tmp_path):
     json_file, table, figure = write_report(rows, QUICK, tmp_path / "report")
     assert len(json.loads(json_file.read_text())["rows"]) == len(rows)
     text = table.read_text()
-    assert text == markdown(rows) + "\n"
+    assert text == markdown(rows, QUICK) + "\n"
     mean = cosines(rows, 9, 0.02, 8, "RLOO").mean()
     assert f"| RLOO | {mean:+.3f} (" in text
     assert "SERA, exact p less MaxRL, uniform" in text
