@@ -72,7 +72,7 @@ def _write_mp4(frames: Iterator[NDArray[np.uint8]], path: Path, size: tuple[int,
         import imageio_ffmpeg  # an extra, since it brings a program of its own
     except ImportError:
         raise ValueError(
-            f"{path}: .mp4 files need the package imageio-ffmpeg; pip install 'sera-maze[video]', or write a .gif"
+            f"{path}: .mp4 files need the extra 'video', pip install imageio-ffmpeg; or write a .gif"
         ) from None
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{secrets.token_hex(8)}.part.mp4")

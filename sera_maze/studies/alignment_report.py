@@ -47,7 +47,7 @@ def difference(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[fl
     try:
         from scipy import stats
     except ImportError:
-        raise ValueError("the tests need scipy; pip install 'sera-maze[studies]'") from None
+        raise ValueError("the tests need the extra 'studies': pip install scipy") from None
     gap = one - other
     if len(gap) < 2 or not gap.any():
         return float(gap.mean()), float("nan")
