@@ -159,6 +159,11 @@ def mazes_digest(mazes: Mazes) -> str:
     return digest.hexdigest()
 
 
+def same_mazes(one: Mazes, other: Mazes) -> bool:
+    """Whether prompt i of one is prompt i of the other, for all i."""
+    return one is other or mazes_digest(one) == mazes_digest(other)
+
+
 def arrays_of(mazes: Mazes, prompts: NDArray[np.integer[Any]]) -> LayoutArrays:
     """The mazes of prompts (B,) of a pool, or fresh ones, repeated or not."""
     if isinstance(mazes, FreshMazes):

@@ -138,7 +138,7 @@ class Dashboard:
             _record_picture(logger, "coverage/paths", paths)
         if batch is not None and batch.probability is not None:
             assert isinstance(model, MaxRL)
-            bounds = (model.n_min, most_rollouts(model))
+            bounds = (model.n_min, model.most_rollouts)
             mean = model.rollouts_per_prompt
             picture = board_pictures.allocation_picture(batch.allocation, batch.probability, mean, bounds)
             _record_picture(logger, "allocation/counts_by_probability", picture)
@@ -161,17 +161,12 @@ def hyperparameters(model: BaseAlgorithm) -> dict[str, int | float | str]:
         **{f"policy/{name}": value for name, value in (model.policy_kwargs or {}).items()},
     }
     if isinstance(model, MaxRL):
-        found["n_max"] = most_rollouts(model)
+        found["n_max"] = model.most_rollouts
     clip_range = getattr(model, "clip_range", None)
     if clip_range is not None:
         found["clip_range"] = float(clip_range(1.0) if callable(clip_range) else clip_range)
     found = {name: str(value) if value is None or isinstance(value, bool) else value for name, value in found.items()}
     return {name: value for name, value in found.items() if isinstance(value, int | float | str)}
-
-
-def most_rollouts(model: MaxRL) -> int:
-    """The most rollouts that a model gives to a prompt, n_max."""
-    return 4 * model.rollouts_per_prompt if model.n_max is None else model.n_max
 
 
 def _record_picture(logger: Logger, key: str, picture: NDArray[Any]) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv
 
 from sera_maze.board import Dashboard, LastBatch, tensorboards
+from sera_maze.coverage import interval_over_mazes
 from sera_maze.envs.atomic_files import whole_file
 from sera_maze.envs.checks import check_flag
 from sera_maze.envs.generate import check_int
@@ -222,8 +221,8 @@ def coverage_intervals(evaluation: Evaluation) -> dict[str, list[float]]:
     intervals = {f"pass@{row.k}": [row.low, row.high] for row in evaluation.table()}
     if evaluation.probability is not None:
         exact = exact_pass_at_k(evaluation.probability[:, None], np.array(evaluation.ks))  # (M, K)
-        margin = NormalDist().inv_cdf(0.975) * exact.std(0, ddof=1) / math.sqrt(len(exact))
-        ends = np.clip(exact.mean(0) + np.array([[-1], [1]]) * margin, 0, 1).T.tolist()
+        _, _, low, high = interval_over_mazes(exact)
+        ends = np.stack([low, high], axis=1).tolist()
         intervals |= {f"exact_pass@{k}": pair for k, pair in zip(evaluation.ks, ends, strict=True)}
     return intervals
 

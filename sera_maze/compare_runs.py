@@ -29,7 +29,6 @@ class Run:
         config: of the run.
         ks: values of k of its final table, rising.
         successes: (M,) int64, final successes of each held-out maze.
-        probability: (M,) float64, exact success probabilities; None if they are not known.
         mazes: digests of the M held-out mazes, in order.
         history: entries of its `CoverageCallback`, by rising update.
     """
@@ -38,7 +37,6 @@ class Run:
     config: RunConfig
     ks: tuple[int, ...]
     successes: NDArray[np.int64]
-    probability: NDArray[np.float64] | None
     mazes: tuple[str, ...]
     history: tuple[dict[str, Any], ...]
 
@@ -90,7 +88,7 @@ def read_run(folder: Path) -> Run:
         )
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        ks, successes, probability, lengths = _outcomes(data)
+        ks, successes, lengths = _outcomes(data)
         said = list(config.size), config.num_samples
         if (data["size"], data["num_samples"]) != said:
             raise ValueError("it is of mazes of another size, or of another number of rollouts, than config.json says")
@@ -102,7 +100,7 @@ def read_run(folder: Path) -> Run:
     pool = held_out_pool(config)
     if lengths.tolist() != pool.shortest_lengths.tolist():
         raise ValueError(f"{path} is not of the held-out mazes of {folder / 'config.json'}; {remedy}")
-    return Run(folder, config, ks, successes, probability, tuple(pool.digests.tolist()), history)
+    return Run(folder, config, ks, successes, tuple(pool.digests.tolist()), history)
 
 
 def read_groups(folders: Sequence[Path]) -> list[Group]:
@@ -145,10 +143,8 @@ def per_maze(run: Run, ks: Sequence[int]) -> NDArray[np.float64]:
     return coverage(run.successes, ks, run.config.num_samples).per_maze
 
 
-def _outcomes(
-    data: Any,
-) -> tuple[tuple[int, ...], NDArray[np.int64], NDArray[np.float64] | None, NDArray[np.int64]]:
-    """The ks, successes, probabilities and shortest lengths of an `Evaluation.to_json`."""
+def _outcomes(data: Any) -> tuple[tuple[int, ...], NDArray[np.int64], NDArray[np.int64]]:
+    """The ks, successes and shortest lengths of an `Evaluation.to_json`."""
     if not isinstance(data, dict):
         raise TypeError("it is not an object")
     rows, mazes = data["pass_at_k"], data["per_maze"]
@@ -157,11 +153,7 @@ def _outcomes(
     coverage(successes, ks, data["num_samples"])  # which checks them
     if lengths.shape != successes.shape:
         raise ValueError(f"it has successes of {len(successes)} mazes and lengths of {len(lengths)}")
-    chances = mazes["probability"]
-    probability = None if chances is None else np.array(chances, np.float64)
-    if probability is not None and probability.shape != successes.shape:
-        raise ValueError(f"it has successes of {len(successes)} mazes and probabilities of {len(probability)}")
-    return ks, successes.astype(np.int64), probability, lengths
+    return ks, successes.astype(np.int64), lengths
 
 
 def _check_entry(entry: dict[str, Any], ks: tuple[int, ...]) -> None:

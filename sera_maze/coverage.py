@@ -15,6 +15,7 @@ from sera_maze.envs.kernels import kernel, kernel_part
 from sera_maze.solutions import distinct_solutions as distinct_solutions
 from sera_maze.solutions import distinct_solutions_by_prompt as distinct_solutions_by_prompt
 
+KS = (1, 8, 32, 128, 256)  # the usual values of k
 _LARGEST = 2**53  # float64 holds integers up to here
 # Terms summed one by one; more are summed by quadrature.
 _MAX_TERMS = 256
@@ -89,11 +90,20 @@ def coverage(successes: ArrayLike, ks: Sequence[int], n: int | None = None) -> C
         raise ValueError(f"got {len(counts)} mazes and {len(ks)} values of k; need at least one of each")
     checked = tuple(check_int(f"ks[{i}]", k, 1, samples) for i, k in enumerate(ks))
     per_maze = pass_at_k(samples, counts[:, None], np.array(checked))
-    mean = per_maze.mean(0)
-    spread = per_maze.std(0, ddof=1) if len(counts) > 1 else np.full(len(checked), np.nan)
-    error = spread / math.sqrt(len(counts))
-    low, high = np.clip(mean - _NORMAL_95 * error, 0, 1), np.clip(mean + _NORMAL_95 * error, 0, 1)
+    mean, error, low, high = interval_over_mazes(per_maze)
     return Coverage(samples, checked, per_maze, mean, error, low, high, float((counts > 0).mean()))
+
+
+def interval_over_mazes(per_maze: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    """Mean of (M, K) probabilities over M mazes, its standard error, and the ends of its normal 95 % interval.
+
+    Returns:
+        Four arrays (K,) float64; the last three are NaN for a single maze.
+    """
+    mean, count = per_maze.mean(0), len(per_maze)
+    spread = per_maze.std(0, ddof=1) if count > 1 else np.full(per_maze.shape[1], np.nan)
+    error = spread / math.sqrt(count)
+    return mean, error, np.clip(mean - _NORMAL_95 * error, 0, 1), np.clip(mean + _NORMAL_95 * error, 0, 1)
 
 
 @overload

@@ -10,7 +10,9 @@ import numpy as np
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
+from sera_maze.coverage import KS as KS
 from sera_maze.coverage import coverage
+from sera_maze.envs.fresh_mazes import same_mazes
 from sera_maze.envs.generate import check_int
 from sera_maze.envs.pool import MazePool
 from sera_maze.envs.rules import MazeRules
@@ -18,8 +20,6 @@ from sera_maze.evaluation_pictures import write_pictures as write_pictures
 from sera_maze.evaluation_tables import Evaluation as Evaluation
 from sera_maze.outcomes import sample_outcomes
 from sera_maze.policies import MazePolicy
-
-KS = (1, 8, 32, 128, 256)
 
 
 def evaluate(
@@ -133,7 +133,7 @@ def _checked_rules(rules: MazeRules | None, pool: MazePool, env: VecEnv | None) 
     if env is not None:
         others = env.get_attr("pool", 0)[0] if env.has_attr("pool") else pool
         count = int(env.get_attr("num_prompts", 0)[0]) if env.has_attr("num_prompts") else len(pool)
-        if count != len(pool) or others.digests.tolist() != pool.digests.tolist():
+        if count != len(pool) or not same_mazes(others, pool):
             raise ValueError(
                 f"env plays other mazes than {pool!r}; make it with this pool, such as MazeVecEnv(64, pool)"
             )

@@ -10,7 +10,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor
 
-from sera_maze.envs.fresh_mazes import FreshMazes, Mazes
+from sera_maze.envs.fresh_mazes import Mazes, same_mazes
 from sera_maze.envs.maze import MazeEnv
 from sera_maze.envs.rules import MazeRules
 from sera_maze.policies import MazePolicy
@@ -37,6 +37,20 @@ class FastPath:
     pool: Mazes | None
     rules: MazeRules | None
     reason: str = ""
+
+
+def chosen_path(policy: BasePolicy, env: VecEnv, sampler: str) -> FastPath:
+    """The fast path, where the option ``sampler`` allows it and there is one.
+
+    Raises:
+        ValueError: if "map" was asked for, and there is none.
+    """
+    if sampler == "step":
+        return _stepped("sampler='step' was asked for")
+    found = find_fast_path(policy, env)
+    if found.pool is None and sampler == "map":
+        raise ValueError(f"sampler='map' cannot be used: {found.reason}; use sampler='auto'")
+    return found
 
 
 def find_fast_path(policy: BasePolicy, env: VecEnv) -> FastPath:
@@ -72,13 +86,6 @@ def plain_mazes(env: VecEnv) -> FastPath:
         if not same_mazes(other.pool, first.pool) or other.rules != first.rules:
             return _stepped("the environments have different mazes or rules")
     return FastPath(first.pool, first.rules)
-
-
-def same_mazes(one: Mazes, other: Mazes) -> bool:
-    """Whether prompt i of one is prompt i of the other, for all i."""
-    if isinstance(one, FreshMazes) or isinstance(other, FreshMazes):
-        return isinstance(one, FreshMazes) and isinstance(other, FreshMazes) and one.digest == other.digest
-    return one is other or one.digests.tolist() == other.digests.tolist()
 
 
 def _unwatched(env: gym.Env) -> gym.Env:

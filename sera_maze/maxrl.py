@@ -21,7 +21,7 @@ from typing_extensions import Self
 from sera_maze.advantages import group_advantages
 from sera_maze.allocation import Allocation, allocate, allocate_uniform
 from sera_maze.batch_log import record_batch, record_times, replay, reporter
-from sera_maze.fast_path import FastPath, find_fast_path
+from sera_maze.fast_path import chosen_path
 from sera_maze.objective import LossTerms, accumulate_gradient, rollout_weights
 from sera_maze.option_checks import check_options, check_rate
 from sera_maze.policies import MazePolicy, SmallGridPolicy
@@ -30,6 +30,7 @@ from sera_maze.resumable import ResumableAlgorithm, uninterrupted
 from sera_maze.rollouts import Rollouts
 from sera_maze.sampling import MapSampler, StepSampler, StoppedByCallback
 from sera_maze.success_sources import success_estimator
+from sera_maze.vec_env import prompts_digest
 from sera_maze.warm_start import warm_start
 
 _ITERATIONS = 0x49544552  # sets these random numbers apart from those of the prompt order
@@ -161,23 +162,14 @@ class MaxRL(ResumableAlgorithm):
         """Look at the environments: how they can be sampled, and how many prompts they have."""
         assert self.env is not None
         assert self.seed is not None
-        self.fast_path = self._fast_path()
+        self.fast_path = chosen_path(self.policy, self.env, self.sampler)
+        if self.verbose >= 1 and self.sampler == "auto" and self.fast_path.reason:
+            print(f"Stepping the environments: {self.fast_path.reason}.")  # noqa: T201 (as SB3 tells what it does)
         self.step_sampler = None if self.fast_path.pool is not None else StepSampler(self.env, self.seed)
-        num_prompts = self.num_prompts
-        self.prompt_order = PromptOrder(num_prompts, self.prompts_per_batch, self.seed)
+        self.prompts_digest = prompts_digest(self.env)
+        self.prompt_order = PromptOrder(self.num_prompts, self.prompts_per_batch, self.seed)
         self.success_estimator = success_estimator(self)
         self.restore_prompts()
-
-    def _fast_path(self) -> FastPath:
-        assert self.env is not None
-        if self.sampler == "step":
-            return FastPath(None, None, "sampler='step' was asked for")
-        found = find_fast_path(self.policy, self.env)
-        if found.pool is None and self.sampler == "map":
-            raise ValueError(f"sampler='map' cannot be used: {found.reason}; use sampler='auto'")
-        if self.verbose >= 1 and found.pool is None:
-            print(f"Stepping the environments: {found.reason}.")  # noqa: T201 (as SB3 tells what it does)
-        return found
 
     @property
     def num_prompts(self) -> int:
@@ -186,6 +178,11 @@ class MaxRL(ResumableAlgorithm):
             return len(self.fast_path.pool)
         assert self.step_sampler is not None
         return self.step_sampler.num_prompts
+
+    @property
+    def most_rollouts(self) -> int:
+        """The most rollouts that a prompt gets, n_max."""
+        return 4 * self.rollouts_per_prompt if self.n_max is None else self.n_max
 
     @property
     def map_sampler(self) -> MapSampler | None:
@@ -217,12 +214,11 @@ class MaxRL(ResumableAlgorithm):
     def allocate(self, prompts: Tensor, probability: Tensor | None = None) -> Allocation:
         """Share the budget of a batch out over its prompts (B,); `known_probability` may be at hand already."""
         budget = len(prompts) * self.rollouts_per_prompt
-        most = 4 * self.rollouts_per_prompt if self.n_max is None else self.n_max
         probability = self.known_probability(prompts) if probability is None else probability
         if self.allocator == "uniform" or probability is None:
             return allocate_uniform(len(prompts), budget, success_prob=probability, device=self.device)
         return allocate(
-            probability, budget, n_min=self.n_min, n_max=most,
+            probability, budget, n_min=self.n_min, n_max=self.most_rollouts,
             activation_threshold=self.activation_threshold, rounding=self.rounding,
         )  # fmt: skip
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sera_maze.envs.canvas import blank, pygame
+from sera_maze.envs.fresh_mazes import same_mazes
 from sera_maze.envs.maze import MazeEnv
 from sera_maze.envs.pool import MazePool
 from sera_maze.envs.rendering import draw_layout, draw_paths
@@ -50,7 +51,7 @@ class Player:
     def __init__(self, pool: MazePool, *, rules: MazeRules | None = None, agent: Agent | None = None, prompt: int = 0):
         if not 0 <= prompt < len(pool):
             raise ValueError(f"maze {prompt} is not there; the pool has mazes 0 to {len(pool) - 1}")
-        if agent is not None and agent.pool.digests.tolist() != pool.digests.tolist():
+        if agent is not None and not same_mazes(agent.pool, pool):
             raise ValueError("the agent is on other mazes; give it the same pool")
         rules = MazeRules(pool.size) if rules is None else rules
         self.env = MazeEnv(pool, on_wall=rules.on_wall, max_steps=rules.max_steps)

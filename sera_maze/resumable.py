@@ -30,7 +30,6 @@ from sera_maze.policies import MazePolicy
 from sera_maze.prompt_order import PromptOrder
 from sera_maze.run_log import resumed_logger
 from sera_maze.success import SuccessEstimator
-from sera_maze.vec_env import prompts_digest
 
 
 class BatchStart(NamedTuple):
@@ -75,6 +74,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
     success_estimator: SuccessEstimator
     success: str
     num_prompts: Any
+    prompts_digest: str | None  # of the environments, see `sera_maze.vec_env.prompts_digest`
     _batch_start: BatchStart | None = None
     _kept_prompts: PromptState | None = None
     _log_folder: str | None = None
@@ -174,16 +174,14 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         if self.env is None:
             return self._kept_prompts
         success = {name: tensor.cpu() for name, tensor in self.success_estimator.state_dict().items()}
-        return PromptState(
-            self.num_prompts, self._mazes_digest(), self.prompt_order.state_dict(), self.success, success
-        )
+        return PromptState(self.num_prompts, self.prompts_digest, self.prompt_order.state_dict(), self.success, success)
 
     def restore_prompts(self) -> None:
         """Go on with the prompts of the environments before, if those of ``env`` are the same."""
         kept, self._kept_prompts = self._kept_prompts, None
         if kept is None:
             return
-        mazes = self._mazes_digest()
+        mazes = self.prompts_digest
         if kept.num_prompts != self.num_prompts or (mazes and kept.mazes and mazes != kept.mazes):
             if kept.origin is not None:
                 warnings.warn(
@@ -196,10 +194,6 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         self.prompt_order.load_state_dict(kept.order)
         if kept.estimator == self.success:
             self.success_estimator.load_state_dict(kept.success)
-
-    def _mazes_digest(self) -> str | None:
-        assert self.env is not None
-        return prompts_digest(self.env)
 
     def batch_start(self) -> BatchStart:
         """What a batch is about to change."""
@@ -275,7 +269,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         return total, prepared
 
     def _excluded_save_params(self) -> list[str]:
-        made_again = ["fast_path", "step_sampler", "success_estimator", "prompt_order"]
+        made_again = ["prompts_digest", "fast_path", "step_sampler", "success_estimator", "prompt_order"]
         return [*super()._excluded_save_params(), "_batch_start", *made_again]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sera_maze.coverage import KS
 from sera_maze.envs.checks import check_int
 from sera_maze.envs.layout import MazeLayout
 from sera_maze.envs.pool import MazePool
@@ -21,7 +22,6 @@ from sera_maze.network import default_iterations
 from sera_maze.outcomes import sample_outcomes
 from sera_maze.policies import MazePolicy, check_iterations
 
-KS = (1, 8, 32, 128, 256)
 MAX_SAMPLES = 4096
 _KEPT_SCENES = 16
 

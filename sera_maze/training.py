@@ -14,6 +14,7 @@ from stable_baselines3.common.utils import LinearSchedule
 
 from sera_maze.callbacks import CoverageCallback
 from sera_maze.checkpoint import load_checkpoint, save_checkpoint
+from sera_maze.coverage import KS
 from sera_maze.envs.atomic_files import whole_file
 from sera_maze.envs.fresh_mazes import FreshMazes, Mazes
 from sera_maze.envs.layout import digest_content
@@ -29,7 +30,6 @@ from sera_maze.presets import RunConfig
 from sera_maze.run_folder import CHECKPOINT, CONFIG, COVERAGE, LOGS, TABLE, check_same_run, has_checkpoint, locked
 from sera_maze.run_log import resumed_logger
 
-KS = (1, 8, 32, 128, 256)
 _SAVE_SECONDS = 30.0
 _NO_END = 2**62  # steps; the updates end a run
 # Added to a run's seed: for held-out mazes that are not shipped, and for mazes of an evaluation.

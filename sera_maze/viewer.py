@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sera_maze.app_window import WINDOW_SIZE
 from sera_maze.envs.canvas import blank, pygame
 from sera_maze.envs.checks import check_int
+from sera_maze.envs.fresh_mazes import same_mazes
 from sera_maze.envs.pictures import contact_sheet, save_png, to_array
 from sera_maze.envs.pool import MazePool
 from sera_maze.envs.rendering import draw_paths
@@ -78,7 +79,7 @@ class Viewer:
             raise ValueError(f"got {len(agents)} agents; one or two can be watched at a time")
         first = agents[0].pool
         for agent in agents[1:]:
-            if agent.pool.digests.tolist() != first.digests.tolist():
+            if not same_mazes(agent.pool, first):
                 raise ValueError(f"{agent.name} is on other mazes than {agents[0].name}; give both the same pool")
         if not 0 <= prompt < len(first):
             raise ValueError(f"maze {prompt} is not there; the pool has mazes 0 to {len(first) - 1}")
