@@ -26,3 +26,25 @@ def whole_file(path: str | Path) -> Iterator[BinaryIO]:
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    """Write a text file in UTF-8, whole or not at all; return its path. Folders that are missing are made."""
+    with whole_file(path) as file:
+        file.write(text.encode())
+    return Path(path)
+
+
+def check_folder(name: str, folder: Path) -> None:
+    """Check that nothing stands in the way of a folder, which need not exist.
+
+    Args:
+        name: of the argument.
+        folder: to be made or used.
+
+    Raises:
+        ValueError: if it, or a part of its path, is a file.
+    """
+    for place in (folder, *folder.parents):
+        if place.exists() and not place.is_dir():
+            raise ValueError(f"{name} {folder}: {place} is a file; name a folder")

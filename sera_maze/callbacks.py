@@ -16,7 +16,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from sera_maze.board import Dashboard, LastBatch, tensorboards
 from sera_maze.coverage import interval_over_mazes
-from sera_maze.envs.atomic_files import whole_file
+from sera_maze.envs.atomic_files import write_text
 from sera_maze.envs.checks import check_flag
 from sera_maze.envs.generate import check_int
 from sera_maze.envs.pool import MazePool
@@ -247,5 +247,4 @@ def read_history(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 def write_history(path: Path, history: Sequence[dict[str, Any]]) -> None:
     """Write the JSON lines file, whole or not at all."""
-    with whole_file(path) as file:
-        file.write("".join(json.dumps(entry) + "\n" for entry in history).encode())
+    write_text(path, "".join(json.dumps(entry) + "\n" for entry in history))

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from sera_maze import __version__
 from sera_maze.compare_commands import Compare
-from sera_maze.envs.atomic_files import whole_file
+from sera_maze.envs.atomic_files import write_text
 from sera_maze.envs.checks import check_int
 from sera_maze.envs.pool import MazePool
 from sera_maze.study_commands import Align
@@ -155,15 +155,15 @@ def _export(pool: MazePool, path: Path) -> Path:
     if path.suffix == ".png":
         return _draw(pool, path)
     if path.suffix == ".txt":
-        return _write(path, "\n\n".join(layout.to_text() for layout in pool) + "\n")
+        return write_text(path, "\n\n".join(layout.to_text() for layout in pool) + "\n")
     if path.suffix == ".jsonl":
         from sera_maze.envs.tokens import prompt_text
 
         rows = ({**json.loads(x.to_json()), "digest": x.digest, "prompt": prompt_text(x)} for x in pool)
-        return _write(path, "".join(json.dumps(row) + "\n" for row in rows))
+        return write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
     digits = len(str(len(pool) - 1))
     for i, layout in enumerate(pool):
-        _write(path / f"maze_{i:0{digits}d}.txt", layout.to_text() + "\n")
+        write_text(path / f"maze_{i:0{digits}d}.txt", layout.to_text() + "\n")
     return path
 
 
@@ -173,12 +173,6 @@ def _draw(pool: MazePool, path: Path) -> Path:
     drawn = pool[:_MAX_DRAWN]
     labels = [f"maze {i}, {length} moves" for i, length in enumerate(drawn.shortest_lengths)]
     return pictures.save_png(pictures.contact_sheet(list(drawn), labels=labels), path)
-
-
-def _write(path: Path, text: str) -> Path:
-    with whole_file(path) as file:
-        file.write(text.encode())
-    return path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

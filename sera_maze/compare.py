@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sera_maze.compare_runs import Group, per_maze, read_groups
 from sera_maze.coverage import coverage
+from sera_maze.evaluation_tables import markdown_table
 
 RESAMPLES = 10_000
 _PERCENTILES = (0.025, 0.975)
@@ -127,8 +128,8 @@ class Comparison:
             lead = "".join(f"{i}. {group.label}\n" for i, group in enumerate(self.groups, 1)) + "\n"
             heads[: len(self.groups)] = [str(i) for i in range(1, len(self.groups) + 1)]
         names = ["seeds", *(f"pass@{k}, %" for k in self.ks), "solved, %", "rollouts"]
-        lines = [["", *heads], ["---", *["--:"] * len(columns)], *zip(names, *columns, strict=True)]
-        return lead + "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{self.caption()}"
+        rows = list(zip(names, *columns, strict=True))
+        return f"{lead}{markdown_table(['', *heads], rows, has_names=True)}\n\n{self.caption()}"
 
     def caption(self) -> str:
         """What the table's figures and intervals are."""

@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 from rich.markdown import Markdown
 
-from sera_maze.envs.atomic_files import whole_file
+from sera_maze.envs.atomic_files import check_folder, write_text
 from sera_maze.envs.checks import check_int
 
 NAME = "comparison"
@@ -55,9 +55,7 @@ class Compare:
 
     def run(self, console: Console) -> int:
         """Compare, print the table and return the exit status."""
-        for place in (self.out, *self.out.parents):
-            if place.exists() and not place.is_dir():
-                raise ValueError(f"--out {self.out}: {place} is a file; name a folder")
+        check_folder("--out", self.out)
         folders = self._trained(console) if self.train else list(self.folders)
         from sera_maze.compare import compare  # torch and matplotlib load only here
         from sera_maze.compare_figure import save_figure
@@ -66,10 +64,7 @@ class Compare:
         table = comparison.markdown()
         written = [save_figure(comparison, self.out / f"{NAME}.png")]
         for suffix, text in (("md", table), ("json", json.dumps(comparison.to_json(), indent=1, allow_nan=False))):
-            path = self.out / f"{NAME}.{suffix}"
-            with whole_file(path) as file:
-                file.write((text + "\n").encode())
-            written.append(path)
+            written.append(write_text(self.out / f"{NAME}.{suffix}", text + "\n"))
         console.print(Markdown(table))
         for path in written:
             console.print(f"wrote {path}")

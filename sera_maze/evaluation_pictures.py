@@ -11,7 +11,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv
 
 from sera_maze.envs.pool import MazePool
-from sera_maze.evaluation_tables import Evaluation
+from sera_maze.evaluation_tables import Evaluation, readable_percent
 from sera_maze.outcomes import sample_outcomes
 
 SOLVED, FAILED = "solved.png", "failed.png"
@@ -112,9 +112,5 @@ def _draw(
 
 
 def _figures(evaluation: Evaluation, maze: int) -> str:
-    chance = "" if evaluation.probability is None else f": p = {_readable(evaluation.probability[maze])}"
+    chance = "" if evaluation.probability is None else f": p = {readable_percent(evaluation.probability[maze])}"
     return f"{chance}\nmaze {maze}, shortest path {evaluation.shortest_lengths[maze]} moves"
-
-
-def _readable(probability: float) -> str:
-    return f"{100 * probability:.2f} %" if probability >= 5e-5 or probability == 0 else f"{probability:.0e}"

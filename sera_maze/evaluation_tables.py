@@ -163,7 +163,7 @@ class Evaluation:
         coverage_heads = ("k", "pass@k, sampled", "95 % interval over mazes", "pass@k, exact")
         length_heads = ("shortest path", "mazes", "success rate", "exact", "solved at least once")
         return "\n\n".join(
-            (_markdown_table(coverage_heads, coverage_rows), self.summary(), _markdown_table(length_heads, length_rows))
+            (markdown_table(coverage_heads, coverage_rows), self.summary(), markdown_table(length_heads, length_rows))
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -202,6 +202,16 @@ def length_bins(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return lengths // width
 
 
+def readable_percent(fraction: float, decimals: int = 2) -> str:
+    """A probability in percent; one near 0 or 1 is not rounded to what it is not."""
+    shown = f"{100 * fraction:.{decimals}f}"
+    if fraction < 1 and float(shown) == 100:
+        return f"over {100 - 10**-decimals:.{decimals}f} %"
+    if fraction > 0 and float(shown) == 0:
+        return f"{fraction:.0e}"
+    return f"{shown} %"
+
+
 def _percent(fraction: float | None) -> str:
     return _NOT_KNOWN if fraction is None else f"{100 * fraction:.2f} %"
 
@@ -214,6 +224,8 @@ def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
     return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}
 
 
-def _markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heads, ["--:"] * len(heads), *rows]
+def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, has_names: bool = False) -> str:
+    """A table in Markdown, its columns to the right, but for a first one of names."""
+    rule = ["---" if has_names and i == 0 else "--:" for i in range(len(heads))]
+    lines = [heads, rule, *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

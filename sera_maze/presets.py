@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from sera_maze.envs.atomic_files import whole_file
+from sera_maze.envs.atomic_files import write_text
 from sera_maze.envs.checks import as_number, check_choice, check_flag, check_int
 from sera_maze.envs.generate import MazeSpec
 from sera_maze.options import ADVANTAGES, ALLOCATORS, SUCCESS
@@ -89,8 +89,7 @@ class RunConfig:
 
     def save(self, path: Path) -> None:
         """Write as JSON."""
-        with whole_file(path) as file:
-            file.write((json.dumps(asdict(self), indent=1) + "\n").encode())
+        write_text(path, json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> RunConfig:

@@ -24,7 +24,7 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore
 from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
 from torch.utils.tensorboard import SummaryWriter
 
-from sera_maze.envs.atomic_files import whole_file
+from sera_maze.envs.atomic_files import write_text
 
 _STEP = "time/total_timesteps"  # the key under which SB3 algorithms log the step
 _EVENT_FILES = "events.out.tfevents.*"
@@ -178,8 +178,7 @@ def _is_later(value: Any, step: int) -> bool:
 
 def _rewritten(path: Path, lines: list[str]) -> Any:
     """Put lines into a file, whole or not at all, and open it at its end."""
-    with whole_file(path) as whole:
-        whole.write("".join(line + "\n" for line in lines).encode())
+    write_text(path, "".join(line + "\n" for line in lines))
     file = path.open("r+", encoding="utf-8")
     file.seek(0, os.SEEK_END)
     return file

@@ -129,8 +129,7 @@ class StepSampler:
         played = prompts.cpu()[owner]
         keys = rollout_keys(self.seed, update, played, number)
         log = _StepLog(played.numpy(), self.env.num_envs)
-        for n in range(self.env.num_envs):
-            self.env.env_method("assign", log.queue(n), indices=n)
+        self._assign(log.queue)
         observations: Any = self._reset()
         policy.set_training_mode(False)
         while log.busy:
@@ -159,16 +158,14 @@ class StepSampler:
                 "infos": [{} if is_idle else info for is_idle, info in zip(idle, infos, strict=True)],
             }
             if not self.on_step(alive, told):
-                for n in range(self.env.num_envs):
-                    self.env.env_method("assign", [], indices=n)
+                self._assign(lambda n: [])
                 raise StoppedByCallback
         return log.rollouts(prompts, counts, owner.to(prompts.device))
 
     def first_observations(self, prompts: Tensor) -> Any:
         """Reset the environments into prompts (B,); the tensor, or dict of tensors, of their first observations."""
         rows, num_envs = prompts.tolist(), self.env.num_envs
-        for n in range(num_envs):
-            self.env.env_method("assign", rows[n::num_envs], indices=n)
+        self._assign(lambda n: rows[n::num_envs])
         rounds: list[Any] = [self._reset() for _ in range(0, len(rows), num_envs)]
 
         def joined(parts: list[np.ndarray]) -> np.ndarray:
@@ -179,6 +176,11 @@ class StepSampler:
         else:
             together = joined(rounds)
         return obs_as_tensor(together, prompts.device)
+
+    def _assign(self, queue: Callable[[int], list[int]]) -> None:
+        """Fix what the next resets of each environment n play, instead of what is left of an earlier assignment."""
+        for n in range(self.env.num_envs):
+            self.env.env_method("assign", queue(n), indices=n)
 
     def _reset(self) -> Any:
         try:

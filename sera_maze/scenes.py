@@ -168,13 +168,3 @@ class Agent:
             yield
         finally:
             self.policy.iterations = usual
-
-
-def percent(fraction: float, decimals: int = 2) -> str:
-    """A probability in percent; one near 0 or 1 is not rounded to what it is not."""
-    shown = f"{100 * fraction:.{decimals}f}"
-    if fraction < 1 and float(shown) == 100:
-        return f"over {100 - 10**-decimals:.{decimals}f} %"
-    if fraction > 0 and float(shown) == 0:
-        return f"{fraction:.0e}"
-    return f"{shown} %"

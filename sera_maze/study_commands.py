@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.markdown import Markdown
+
+from sera_maze.envs.atomic_files import check_folder
 
 
 @dataclass(frozen=True)
@@ -24,19 +26,13 @@ class Align:
 
     def run(self, console: Console) -> int:
         """Measure, print the tables, and return the exit status."""
-        from dataclasses import replace
-
         from sera_maze.run_folder import set_threads  # torch and matplotlib load only here, like what follows
         from sera_maze.studies.alignment import QUICK, Setting, alignment_study
-        from sera_maze.studies.alignment_report import difference, markdown, write_report
+        from sera_maze.studies.alignment_report import markdown, paired_test, write_report
 
         set_threads(self.threads)
-        import numpy as np
-
-        difference(np.array([0.0, 1.0]), np.zeros(2))  # which says at once if scipy is missing
-        for place in (self.out, *self.out.parents):
-            if place.exists() and not place.is_dir():
-                raise ValueError(f"--out {self.out}: {place} is a file; name a folder")
+        paired_test()  # which says at once if scipy is missing
+        check_folder("--out", self.out)
         self.out.mkdir(parents=True, exist_ok=True)
         setting = replace(QUICK if self.quick else Setting(), seed=self.seed)
         rows = alignment_study(setting, console.print)

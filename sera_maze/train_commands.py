@@ -14,7 +14,7 @@ import tyro
 from rich.console import Console
 from rich.markdown import Markdown
 
-from sera_maze.envs.atomic_files import whole_file
+from sera_maze.envs.atomic_files import check_folder, write_text
 from sera_maze.envs.generate import MazeSpec
 from sera_maze.envs.layout_files import SUFFIXES, read_layouts
 from sera_maze.envs.pool import MazePool
@@ -89,8 +89,7 @@ class Train:
         folder = self.resume or self.out or _new_folder(self.preset or "default")
         if folder == Path() and self.resume is None:
             raise ValueError("--out is empty or the present folder; name a folder for the run")
-        if folder.exists() and not folder.is_dir():
-            raise ValueError(f"{folder} is a file; name a folder for the run")
+        check_folder("--out" if self.resume is None else "--resume", folder)
         quoted = shlex.quote(str(folder))
         if self.resume is not None:
             self._refuse_changes()
@@ -209,8 +208,7 @@ class Bench:
                 console.print(f"  {figure.name:<44}{_digits(figure.value):>14} {figure.unit:<8}{against}")
                 record[name].append(figure._asdict())
         if self.out is not None:
-            with whole_file(self.out) as file:
-                file.write((json.dumps(record, indent=1) + "\n").encode())
+            write_text(self.out, json.dumps(record, indent=1) + "\n")
             console.print(f"wrote {self.out}")
         return 0
 

@@ -15,7 +15,7 @@ from stable_baselines3.common.utils import LinearSchedule
 from sera_maze.callbacks import CoverageCallback
 from sera_maze.checkpoint import load_checkpoint, save_checkpoint
 from sera_maze.coverage import KS
-from sera_maze.envs.atomic_files import whole_file
+from sera_maze.envs.atomic_files import write_text
 from sera_maze.envs.fresh_mazes import FreshMazes, Mazes
 from sera_maze.envs.layout import digest_content
 from sera_maze.envs.maze import MazeEnv
@@ -65,12 +65,11 @@ def unseen_pool(config: RunConfig, count: int, size: tuple[int, int]) -> MazePoo
     return MazePool.generate(count, size, config.algorithm, config.seed + _EVALUATION_STREAM, exclude=seen)
 
 
-def trained_on(config: RunConfig, pool: MazePool) -> int:
-    """How many mazes of a pool, by their walls, are in a run's training pool; 0 if that is of fresh mazes."""
-    if pool.size != config.size or config.fresh_mazes:
+def trained_on(model: MaxRL, pool: MazePool) -> int:
+    """How many mazes of a pool, by their walls, are in the pool that a model trains on; 0 if that is fresh mazes."""
+    training = model.fast_path.pool
+    if not isinstance(training, MazePool):
         return 0
-    training = pools(config)[0]
-    assert isinstance(training, MazePool)
     walls = set(digest_content(training.walls))
     return sum(content in walls for content in digest_content(pool.walls))
 
@@ -247,6 +246,5 @@ def evaluate_run(
     finally:
         model.policy.iterations = usual
     for suffix, text in (("json", json.dumps(evaluation.to_json(), indent=1)), ("md", evaluation.markdown())):
-        with whole_file(folder / f"{TABLE}.{suffix}") as file:
-            file.write((text + "\n").encode())
+        write_text(folder / f"{TABLE}.{suffix}", text + "\n")
     return evaluation

@@ -18,8 +18,9 @@ from sera_maze.envs.pictures import contact_sheet, save_png, to_array
 from sera_maze.envs.pool import MazePool
 from sera_maze.envs.rendering import draw_paths
 from sera_maze.envs.rules import MazeRules
+from sera_maze.evaluation_tables import readable_percent
 from sera_maze.scene_drawing import Background, column_of_text, draw_help, draw_played, draw_scene, font_size
-from sera_maze.scenes import Agent, Scene, percent
+from sera_maze.scenes import Agent, Scene
 
 MIN_WINDOW_SIZE = (420, 320)
 SPEEDS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -289,8 +290,11 @@ class Viewer:
         solutions, successes = scene.solutions, int(scene.success.sum())
         lines = [
             (agent.name, True),
-            (f"success probability {percent(scene.probability)}", False),
-            (f"pass@k {', '.join(f'{k}: {percent(value, 1)}' for k, value in scene.pass_at_k.items())}", False),
+            (f"success probability {readable_percent(scene.probability)}", False),
+            (
+                f"pass@k {', '.join(f'{k}: {readable_percent(value, 1)}' for k, value in scene.pass_at_k.items())}",
+                False,
+            ),
             (f"{successes} of {len(scene.success)} sampled rollouts succeed", False),
             (f"{len(solutions)} distinct solutions", False),
         ]
@@ -358,5 +362,5 @@ def render_paths(
     for i, prompt in enumerate(chosen):
         scene = agent.scene(check_int(f"prompts[{i}]", prompt, 0, len(pool) - 1))
         tiles.append(draw_paths(scene.layout, scene.paths, scene.success, cell_size=size))
-        labels.append(f"maze {prompt}: p = {percent(scene.probability)}")
+        labels.append(f"maze {prompt}: p = {readable_percent(scene.probability)}")
     return to_array(contact_sheet(tiles, columns=columns, labels=labels))

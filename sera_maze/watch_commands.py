@@ -97,7 +97,7 @@ class Watch:
         agents = []
         for name, (model, config) in zip(_names(self.runs), opened, strict=True):
             assert isinstance(model.policy, MazePolicy)
-            if seen := trained_on(config, pool):
+            if seen := trained_on(model, pool):
                 name = f"{name} (trained on {seen} of these mazes)"
             if config.on_wall != opened[0][1].on_wall:
                 name = f"{name}, on_wall={config.on_wall}"

@@ -11,9 +11,10 @@ from sera_maze.envs import MazeEnv, MazePool
 from sera_maze.envs.canvas import PALETTE, pygame
 from sera_maze.envs.pictures import to_array
 from sera_maze.envs.rules import MazeRules
+from sera_maze.evaluation_tables import readable_percent
 from sera_maze.maxrl import SERA
 from sera_maze.playing import Player
-from sera_maze.scenes import Agent, percent
+from sera_maze.scenes import Agent
 from sera_maze.viewer import HELP, SPEEDS, Viewer, render_paths
 
 POOL = MazePool.generate(6, 7, "prim", seed=1, braid=0.5)
@@ -213,10 +214,10 @@ def test_keys_do_nothing_behind_the_help(policy):
 
 
 def test_percentages_are_not_rounded_to_certainty():
-    assert [percent(value) for value in (0, 1e-9, 0.5, 0.99999999, 1)] == [
+    assert [readable_percent(value) for value in (0, 1e-9, 0.5, 0.99999999, 1)] == [
         "0.00 %", "1e-09", "50.00 %", "over 99.99 %", "100.00 %",
     ]  # fmt: skip
-    assert percent(0.9998, 1) == "over 99.9 %"
+    assert readable_percent(0.9998, 1) == "over 99.9 %"
 
 
 def test_closing_the_window_ends_it(policy):

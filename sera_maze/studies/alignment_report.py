@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,7 +14,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from sera_maze.envs.atomic_files import whole_file
+from sera_maze.envs.atomic_files import whole_file, write_text
+from sera_maze.evaluation_tables import markdown_table
 from sera_maze.studies.alignment import ESTIMATORS, EXACT, UNIFORM, Row, Setting
 
 # Okabe and Ito's colours, with a marker and a line style each, so that no two lines differ by colour alone.
@@ -38,8 +40,8 @@ def cosines(rows: Sequence[Row], side: int, level: float, budget: int, estimator
     return np.array([row.cosine for row in sorted(found, key=lambda row: row.batch)])
 
 
-def difference(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[float, float]:
-    """Mean of one - other, paired by batch, and the p-value of a paired t test; NaN for fewer than two batches.
+def paired_test() -> Callable[..., Any]:
+    """Scipy's t test of one sample, for differences.
 
     Raises:
         ValueError: if scipy is missing, which the extra ``studies`` brings.
@@ -48,10 +50,20 @@ def difference(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[fl
         from scipy import stats
     except ImportError:
         raise ValueError("the tests need the extra 'studies': pip install scipy") from None
+    test: Callable[..., Any] = stats.ttest_1samp
+    return test
+
+
+def difference(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[float, float]:
+    """Mean of one - other, paired by batch, and the p-value of a paired t test; NaN for fewer than two batches.
+
+    Raises:
+        ValueError: see `paired_test`.
+    """
     gap = one - other
     if len(gap) < 2 or not gap.any():
         return float(gap.mean()), float("nan")
-    return float(gap.mean()), float(stats.ttest_1samp(gap, 0.0).pvalue)
+    return float(gap.mean()), float(paired_test()(gap, 0.0).pvalue)
 
 
 def markdown(rows: Sequence[Row], setting: Setting) -> str:
@@ -66,7 +78,7 @@ def markdown(rows: Sequence[Row], setting: Setting) -> str:
             f"### {side}x{side}, median p {min(medians):.2g} to {max(medians):.2g} over {batches} batches of mazes\n"
         )
         heads = ["mean cosine (sd within a batch)", *(f"N0={budget}" for budget in budgets)]
-        lines = [heads, ["---", *["--:"] * len(budgets)]]
+        lines: list[list[str]] = []
         for name in ESTIMATORS:
             cells = []
             for budget in budgets:
@@ -80,7 +92,7 @@ def markdown(rows: Sequence[Row], setting: Setting) -> str:
                 gap, p_value = difference(*pair)
                 cells.append(f"{gap:+.3f}, p={p_value:.2g}")
             lines.append([f"{name} less {UNIFORM}", *cells])
-        parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n")
+        parts.append(markdown_table(heads, lines, has_names=True) + "\n")
     return "\n".join(parts)
 
 
@@ -138,9 +150,8 @@ def write_report(rows: Sequence[Row], setting: Setting, folder: Path) -> list[Pa
     """Write alignment.json, alignment.md and alignment.png into a folder; return their paths."""
     paths = [folder / f"alignment.{suffix}" for suffix in ("json", "md", "png")]
     record = {"setting": asdict(setting), "rows": [_without_nan(row) for row in rows]}
-    for path, text in zip(paths, (json.dumps(record, indent=1), markdown(rows, setting)), strict=False):
-        with whole_file(path) as file:
-            file.write((text + "\n").encode())
+    write_text(paths[0], json.dumps(record, indent=1) + "\n")
+    write_text(paths[1], markdown(rows, setting) + "\n")
     figure = draw(rows)
     with whole_file(paths[2]) as file:
         figure.savefig(file, format="png", dpi=110)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sera_maze.envs.atomic_files import whole_file
+from sera_maze.envs.atomic_files import check_folder, whole_file, write_text
 from sera_maze.envs.pictures import save_gif, save_png
 
 
@@ -61,3 +61,19 @@ def test_pictures_are_written_whole(tmp_path, monkeypatch, name):
         umask = os.umask(0)
         os.umask(umask)
         assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
+
+
+def test_text_is_written_whole_and_in_utf_8(tmp_path):
+    path = tmp_path / "deeper" / "file.txt"
+    assert write_text(path, "größer\n") == path
+    assert path.read_bytes() == "größer\n".encode()
+    assert [each.name for each in path.parent.iterdir()] == ["file.txt"]
+
+
+def test_what_stands_in_the_way_of_a_folder_is_named(tmp_path):
+    check_folder("--out", tmp_path)
+    check_folder("--out", tmp_path / "new" / "one")
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        with pytest.raises(ValueError, match=r"--out .*: .*file is a file; name a folder"):
+            check_folder("--out", folder)
