@@ -1,8 +1,13 @@
 """What all tests share."""
 
 import os
+import signal
 
 import pytest
+
+# A shell's background jobs ignore Ctrl-C, and so would what the tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Small networks gain nothing from threads, and where tests share cores the threads wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
