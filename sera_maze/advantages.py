@@ -7,7 +7,7 @@ success r, the advantage of a rollout and the expectation of the group's mean of
 |---|---|---|
 | ``"reinforce"`` | r | grad p |
 | ``"rloo"`` | r - (K - r) / (N - 1); 0 if N = 1 | grad p |
-| ``"grpo"`` | (r - m) / (sqrt(m (1 - m)) + 1e-6) | about grad p / sqrt(p (1 - p)) |
+| ``"grpo"`` | (r - m) / (sqrt(m (1 - m)) + 1e-6) | about grad p / sqrt(p (1 - p)); exactly see `attenuation` |
 | ``"success_average"`` | r N / K; 0 if K = 0 | (1 - (1 - p)^N) grad log p |
 | ``"maxrl"`` | (r - m) / m; 0 if K = 0 | (1 - (1 - p)^(N - 1)) grad log p |
 
@@ -70,18 +70,25 @@ def group_advantages(success: Tensor | ArrayLike, group: Tensor | ArrayLike, kin
 
 
 def attenuation(success_prob: Tensor | ArrayLike, counts: Tensor | ArrayLike, kind: str = "maxrl") -> Tensor:
-    """Factor by which the expected gradient of a group falls short of that of the log-likelihood, grad log p.
+    """Factor that the expected gradient of a group has in front of that of the log-likelihood, grad log p.
 
-    It is ``1 - (1 - p)^(N - 1)`` for "maxrl" and ``1 - (1 - p)^N`` for "success_average", exact to float64 for any p.
-    The other kinds do not estimate the gradient of the log-likelihood.
+    With N rollouts it is exactly
+
+    * ``1 - (1 - p)^(N - 1)`` for "maxrl" and ``1 - (1 - p)^N`` for "success_average";
+    * ``p`` for "reinforce", and for "rloo" from two rollouts on;
+    * ``E[s^2 / (s + 1e-6)] / (1 - p)`` for "grpo", with s the group's standard deviation sqrt(m (1 - m)) and the
+      expectation over the binomial number of successes; it can be above 1.
+
+    With exact p (`sera_maze.exact.success_probability`) and the counts of an allocation it is the attenuation that
+    every prompt really had; those in an `Allocation` are of the p that it was made from.
 
     Args:
         success_prob: p, in [0, 1], any shape.
         counts: N, integers of at least 0, any shape that broadcasts with p. Without rollouts the factor is 0.
-        kind: "maxrl" or "success_average".
+        kind: as in `group_advantages`.
 
     Returns:
-        float64 in [0, 1], of the common shape.
+        float64, of the common shape, exact to rounding for any p. Memory for "grpo" grows with the largest N.
 
     Raises:
         TypeError: if ``counts`` are not integers.
@@ -91,14 +98,32 @@ def attenuation(success_prob: Tensor | ArrayLike, counts: Tensor | ArrayLike, ki
         >>> attenuation(0.5, [1, 2, 3]).tolist()
         [0.0, 0.5, 0.75]
     """
-    _check_kind(kind, ("maxrl", "success_average"))
+    _check_kind(kind, KINDS)
     prob = as_tensor("success_prob", success_prob, dtype=torch.float64)
     number = as_tensor("counts", counts, device=prob.device)
     check_integers("counts", number)
     refuse_first("success_prob", prob, ~((prob >= 0) & (prob <= 1)), "numbers from 0 to 1")
     refuse_first("counts", number, number < 0, "integers of at least 0")
-    exponent = (number - 1 if kind == "maxrl" else number).double()
+    prob, number = torch.broadcast_tensors(prob, number.double())
+    if kind in ("reinforce", "rloo"):
+        return torch.where(number >= (1 if kind == "reinforce" else 2), prob, 0.0)
+    if kind == "grpo":
+        return _grpo_attenuation(prob, number)
+    exponent = number - 1 if kind == "maxrl" else number
     return torch.where(exponent > 0, -torch.expm1(exponent * torch.log1p(-prob)), 0.0)
+
+
+def _grpo_attenuation(prob: Tensor, number: Tensor) -> Tensor:
+    """See `attenuation`; p and N (...) float64."""
+    prob, number = prob[..., None], number[..., None]
+    most = int(number.max()) if number.numel() else 0
+    successes = torch.arange(1, max(most, 1), dtype=torch.float64, device=prob.device)  # 1 to N - 1: mixed groups
+    failures = (number - successes).clamp(min=1.0)
+    ways = torch.lgamma(number + 1) - torch.lgamma(successes + 1) - torch.lgamma(failures + 1)
+    chance = torch.exp(ways + torch.xlogy(successes, prob) + torch.special.xlog1py(failures - 1, -prob))  # over 1 - p
+    square = successes * failures / number.clamp(min=1.0).square()
+    terms = chance * square / (square.sqrt() + _GRPO_EPSILON)
+    return torch.where(successes < number, terms, 0.0).sum(dim=-1)
 
 
 def _group_values(counts: Tensor, successes: Tensor, kind: str) -> tuple[Tensor, Tensor]:

@@ -35,7 +35,7 @@ from torch import Tensor
 from sera_maze.active_set import Rounding, choose_active
 from sera_maze.checks import refuse_first
 from sera_maze.rounding import round_fidelity, round_maxmin
-from sera_maze.waterline import Problem, solve
+from sera_maze.waterline import SMALLEST_PROBABILITY, Problem, solve
 
 ROUNDINGS: dict[str, Rounding] = {"fidelity": round_fidelity, "maxmin": round_maxmin}
 # Up to here TOLERANCE, a fraction, is less than one rollout.
@@ -108,7 +108,7 @@ def allocate(
     """
     prob = _as_float64(success_prob)
     num_prompts = prob.shape[-1]
-    budget, n_min, n_max = _check_bounds(num_prompts, budget, n_min, n_max)
+    budget, n_min, n_max = check_bounds(num_prompts, budget, n_min, n_max)
     threshold = check_threshold(activation_threshold)
     if rounding not in ROUNDINGS:
         close = get_close_matches(str(rounding), ROUNDINGS, 1, 0.4)
@@ -145,7 +145,7 @@ def allocate_uniform(
     if not sizes or sizes[-1] < 1 or min(sizes) < 0:
         raise ValueError(f"shape={shape!r} has no prompts; allowed: the number of prompts, or (..., prompts)")
     num_prompts = sizes[-1]
-    budget, _, _ = _check_bounds(num_prompts, budget, 1, None)
+    budget, _, _ = check_bounds(num_prompts, budget, 1, None)
     prob = None if success_prob is None else _as_float64(success_prob)
     if prob is not None and prob.shape != sizes:
         raise ValueError(f"success_prob has shape {tuple(prob.shape)}, but shape={shape!r}; the two must agree")
@@ -229,8 +229,12 @@ def _as_int(name: str, value: object) -> int:
         raise TypeError(f"{name}={value!r} is a {type(value).__name__}; allowed is an int") from None
 
 
-def _check_bounds(num_prompts: int, budget: int, n_min: int, n_max: int | None) -> tuple[int, int, int]:
-    """Check numbers of rollouts; return budget, n_min and n_max."""
+def check_bounds(num_prompts: int, budget: int, n_min: int, n_max: int | None) -> tuple[int, int, int]:
+    """Check numbers of rollouts; return budget, n_min and n_max.
+
+    Raises:
+        ValueError, TypeError: as `allocate`.
+    """
     budget, n_min = _as_int("budget", budget), _as_int("n_min", n_min)
     if n_min < 1:
         raise ValueError(f"n_min={n_min}; allowed is 1 or more (2 for a MaxRL advantage)")
@@ -247,6 +251,17 @@ def _check_bounds(num_prompts: int, budget: int, n_min: int, n_max: int | None) 
             f"budget={budget} does not suit {num_prompts} prompts with {bounds}; allowed are {least} to {most} rollouts"
         )
     return budget, n_min, -(-4 * budget // num_prompts) if n_max is None else n_max
+
+
+def check_probabilities(success_prob: Tensor | ArrayLike) -> Tensor:
+    """Check success probabilities (..., B) and return them as float64, those below 1e-300 as 1e-300.
+
+    Raises:
+        ValueError, TypeError: as `allocate`.
+    """
+    prob = _as_float64(success_prob)
+    _raise_if_any(_invalid(prob), prob)
+    return prob.clamp(min=SMALLEST_PROBABILITY)
 
 
 def check_threshold(threshold: float | None) -> float | None:

@@ -12,6 +12,7 @@ import torch
 from stable_baselines3.common.callbacks import BaseCallback, ProgressBarCallback
 from torch import Tensor
 
+from sera_maze.advantages import attenuation
 from sera_maze.allocation import Allocation
 from sera_maze.rollouts import Rollouts
 
@@ -111,18 +112,13 @@ def record_batch(model: MaxRL, rollouts: Rollouts, allocation: Allocation, proba
     if allocation.waterline is not None:
         record("allocation/waterline", allocation.waterline.item())
     if allocation.attenuation is not None:
-        attenuation = allocation.attenuation[allocation.active]
-        record("allocation/attenuation_min", attenuation.min().item())
-        record("allocation/attenuation_mean", attenuation.mean().item())
+        achieved = allocation.attenuation[allocation.active]
+        record("allocation/attenuation_min", achieved.min().item())
+        record("allocation/attenuation_mean", achieved.mean().item())
     if probability is not None:
-        uniform = uniform_attenuation(probability[allocation.active], model.rollouts_per_prompt)
+        uniform = attenuation(probability[allocation.active], [model.rollouts_per_prompt])
         record("allocation/uniform_attenuation_min", uniform.min().item())
         record("allocation/uniform_attenuation_mean", uniform.mean().item())
-
-
-def uniform_attenuation(probability: Tensor, count: int) -> Tensor:
-    """Attenuation ``1 - (1 - p)^(count - 1)`` of prompts with p (...) and the same count; (...) float64."""
-    return -torch.expm1((count - 1) * torch.log1p(-probability.double()))
 
 
 def record_times(model: MaxRL, iteration: int) -> None:

@@ -20,6 +20,7 @@ from typing_extensions import Self
 
 from sera_maze.advantages import group_advantages
 from sera_maze.allocation import Allocation, allocate, allocate_uniform
+from sera_maze.allocators import BY_VALUE, allocate_posterior
 from sera_maze.batch_log import record_batch, record_times, replay, reporter
 from sera_maze.fast_path import chosen_path
 from sera_maze.objective import LossTerms, accumulate_gradient, rollout_weights
@@ -29,6 +30,7 @@ from sera_maze.prompt_order import PromptOrder
 from sera_maze.resumable import ResumableAlgorithm, uninterrupted
 from sera_maze.rollouts import Rollouts
 from sera_maze.sampling import MapSampler, StepSampler, StoppedByCallback
+from sera_maze.success import SuccessHistory
 from sera_maze.success_sources import success_estimator
 from sera_maze.vec_env import prompts_digest
 from sera_maze.warm_start import warm_start
@@ -48,7 +50,8 @@ class MaxRL(ResumableAlgorithm):
         learning_rate: of the optimizer; a number or a schedule of the remaining progress (1 to 0).
         prompts_per_batch: prompts B of a batch; a smaller pool makes smaller batches.
         rollouts_per_prompt: N0; a batch has B N0 rollouts, the budget, whatever the allocation.
-        allocator: "uniform" (N0 each) or "sera" (equal attenuation).
+        allocator: "uniform" (N0 each), "sera" (equal attenuation), or one of `sera_maze.allocators`: "sera_posterior"
+            (equal expected attenuation over the posteriors of a history), "vip" or "knapsack".
         advantage: "maxrl", "rloo", "grpo", "reinforce" or "success_average", see `group_advantages`.
         success: where SERA's success probabilities come from: "history" (`SuccessHistory`, for prompts that come again
             and again), "critic" (the policy's value head on first observations, trained along to give the logit of
@@ -68,10 +71,7 @@ class MaxRL(ResumableAlgorithm):
         warmup_updates: the learning rate rises linearly over so many first updates, since Adam's first steps are of
             full size whatever the gradient, and can undo a warm start.
         sampler: "auto" (the map sampler where it gives the same result, else stepping), "map" or "step".
-        stats_window_size: SB3's.
-        tensorboard_log: SB3's.
-        policy_kwargs: SB3's.
-        verbose: SB3's.
+        stats_window_size, tensorboard_log, policy_kwargs, verbose: SB3's.
         seed: fixes everything; None draws one.
         device: SB3's.
         _init_setup_model: SB3's.
@@ -217,10 +217,15 @@ class MaxRL(ResumableAlgorithm):
         probability = self.known_probability(prompts) if probability is None else probability
         if self.allocator == "uniform" or probability is None:
             return allocate_uniform(len(prompts), budget, success_prob=probability, device=self.device)
+        bounds = {"n_min": self.n_min, "n_max": self.most_rollouts}
+        if self.allocator in BY_VALUE:
+            return BY_VALUE[self.allocator](probability, budget, **bounds)
+        if isinstance(self.success_estimator, SuccessHistory) and self.allocator == "sera_posterior":
+            posterior = self.success_estimator.posterior(prompts)
+            return allocate_posterior(*posterior, budget, activation_threshold=self.activation_threshold, **bounds)
         return allocate(
-            probability, budget, n_min=self.n_min, n_max=self.most_rollouts,
-            activation_threshold=self.activation_threshold, rounding=self.rounding,
-        )  # fmt: skip
+            probability, budget, activation_threshold=self.activation_threshold, rounding=self.rounding, **bounds
+        )
 
     def sample(self, prompts: Tensor, counts: Tensor, callback: BaseCallback | None = None) -> Rollouts:
         """Sample counts[b] rollouts of each prompt (B,), with the random numbers of the present update.
@@ -308,10 +313,9 @@ class MaxRL(ResumableAlgorithm):
         weights = rollout_weights(
             rollouts, advantages, multiplicity_correction=self.multiplicity_correction, token_mean=self.token_mean
         )
-        terms = LossTerms(
-            rollouts, weights, self.clip_range if self.n_epochs > 1 else None, self.ent_coef,
-            self.critic_coef if self.success == "critic" else 0.0,
-        )  # fmt: skip
+        clip_range = self.clip_range if self.n_epochs > 1 else None
+        critic_coef = self.critic_coef if self.success == "critic" else 0.0
+        terms = LossTerms(rollouts, weights, clip_range, self.ent_coef, critic_coef)
         sampler = self.map_sampler
         for _ in range(self.n_epochs):
             self.policy.optimizer.zero_grad()

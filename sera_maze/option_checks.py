@@ -58,15 +58,20 @@ def check_rate(rate: float, where: str) -> float:
 
 def _check_bounds(model: MaxRL) -> None:
     rollouts = model.rollouts_per_prompt
-    is_sera = model.allocator == "sera"
-    if is_sera and rollouts == 1:
+    shares = model.allocator != "uniform"
+    if shares and rollouts == 1:
         raise ValueError(
-            "rollouts_per_prompt=1 leaves nothing to share out: allocator='sera' needs at least 2 (a single one has no "
-            "MaxRL advantage either)"
+            f"rollouts_per_prompt=1 leaves nothing to share out: allocator={model.allocator!r} needs at least 2 (a "
+            "single one has no MaxRL advantage either)"
         )
-    model.n_min = check_int("n_min", model.n_min, 1, rollouts if is_sera else _MOST_ROLLOUTS)
+    if model.allocator == "sera_posterior" and model.success != "history":
+        raise ValueError(
+            f"allocator='sera_posterior' needs the posteriors of success='history', got success={model.success!r}; use "
+            "allocator='sera' with that"
+        )
+    model.n_min = check_int("n_min", model.n_min, 1, rollouts if shares else _MOST_ROLLOUTS)
     if model.n_max is not None:
-        model.n_max = check_int("n_max", model.n_max, rollouts if is_sera else 1, _MOST_ROLLOUTS)
+        model.n_max = check_int("n_max", model.n_max, rollouts if shares else 1, _MOST_ROLLOUTS)
 
 
 def _check_number(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ALLOCATORS = ("uniform", "sera")
+ALLOCATORS = ("uniform", "sera", "sera_posterior", "vip", "knapsack")
 ADVANTAGES = ("maxrl", "rloo", "grpo", "reinforce", "success_average")
 SUCCESS = ("history", "critic", "exact")
 SAMPLERS = ("auto", "map", "step")

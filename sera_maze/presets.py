@@ -31,7 +31,7 @@ class RunConfig:
         prompts_per_batch: B.
         rollouts_per_prompt: N0.
         n_max: most rollouts of a prompt; None: 4 N0.
-        allocator: "sera" or "uniform".
+        allocator: see `MaxRL`.
         advantage: see `group_advantages`.
         success: where the success probabilities come from.
         learning_rate: of the first update; it falls linearly to zero.
@@ -75,7 +75,7 @@ class RunConfig:
             check_int(name, getattr(self, name), 1, 2**31)
         for name in ("warm_start", "seed"):
             check_int(name, getattr(self, name), 0, 2**32 - 1)
-        if self.fresh_mazes and self.allocator == "sera" and self.success == "history":
+        if self.fresh_mazes and self.allocator != "uniform" and self.success == "history":
             raise ValueError(
                 "success='history' learns about mazes that come again, and fresh mazes do not: choose "
                 "success='critic', success='exact' or allocator='uniform'"

@@ -132,9 +132,23 @@ class SuccessHistory:
             TypeError: if the prompts are not integers.
             ValueError: for another shape or a prompt that does not exist.
         """
-        evidence = self._evidence[:, self._checked_prompts(prompts)]  # (2, B)
-        successes, failures = evidence[0] + self.prior[0], evidence[1] + self.prior[1]
+        successes, failures = self.posterior(prompts)
         return (successes / (successes + failures)).clamp_(LOWEST, HIGHEST)
+
+    def posterior(self, prompts: Tensor | ArrayLike) -> tuple[Tensor, Tensor]:
+        """Parameters of the Beta posteriors as of the start of this epoch, of which `probability` is the mean.
+
+        Args:
+            prompts: (B,) integers.
+
+        Returns:
+            Successes and failures, prior included: (B,) float64 each, above 0.
+
+        Raises:
+            TypeError, ValueError: as `probability`.
+        """
+        evidence = self._evidence[:, self._checked_prompts(prompts)]  # (2, B)
+        return evidence[0] + self.prior[0], evidence[1] + self.prior[1]
 
     def record(self, prompts: Tensor | ArrayLike, successes: Tensor | ArrayLike, counts: Tensor | ArrayLike) -> None:
         """Collect outcomes of this epoch. What is recorded of one prompt adds up, within a call and over calls.

@@ -59,7 +59,7 @@ class Train:
     """Mazes of a batch."""
     rollouts_per_prompt: int | None = None
     """Rollouts a maze, on average."""
-    allocator: Literal["sera", "uniform"] | None = None
+    allocator: Literal["sera", "uniform", "sera_posterior", "vip", "knapsack"] | None = None
     """How a batch's rollouts are shared out."""
     advantage: Literal["maxrl", "rloo", "grpo", "reinforce", "success_average"] | None = None
     """The estimator."""

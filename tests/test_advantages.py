@@ -152,8 +152,8 @@ def test_refuses_wrong_types(success, group, message):
 def test_refuses_unknown_kinds():
     with pytest.raises(ValueError, match=r"kind='maxlr' is not known here; .* did you mean 'maxrl'"):
         group_advantages([1], [0], "maxlr")
-    with pytest.raises(ValueError, match="kind='rloo' is not known here; allowed are 'maxrl', 'success_average'"):
-        attenuation(0.5, 2, "rloo")
+    with pytest.raises(ValueError, match=r"kind='rlo' is not known here; .* did you mean 'rloo'"):
+        attenuation(0.5, 2, "rlo")
 
 
 def test_attenuation_by_hand():
@@ -170,6 +170,18 @@ def test_attenuation_is_exact_for_any_p():
     assert attenuation(1e-9, 1001, "success_average").item() == pytest.approx(
         -math.expm1(1001 * math.log1p(-1e-9)), rel=1e-14
     )
+
+
+def test_attenuation_of_estimators_of_other_gradients():
+    assert attenuation(0.3, [0, 1, 2], "reinforce").tolist() == [0, 0.3, 0.3]
+    assert attenuation(0.3, [0, 1, 2], "rloo").tolist() == [0, 0, 0.3]
+    # Of two rollouts one succeeds with probability 2 p (1 - p); s = 1/2 then.
+    assert attenuation([0.0, 0.3, 1.0], 2, "grpo").tolist() == pytest.approx([0, 0.3, 1.0], rel=1e-5)
+    assert attenuation(0.5, [0, 1], "grpo").tolist() == [0, 0]
+    for p, size in ((0.01, 7), (0.6, 50), (0.999, 1000)):
+        assert attenuation(p, [size, 1], "grpo")[0].item() == pytest.approx(expected_factor("grpo", p, size), rel=1e-9)
+    assert attenuation(1.0, 101, "grpo").item() == pytest.approx(10, rel=1e-4)  # sqrt(N - 1)
+    assert attenuation(torch.zeros((0,)), 5, "grpo").shape == (0,)
 
 
 def test_attenuation_refuses():

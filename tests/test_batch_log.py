@@ -12,7 +12,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from sera_maze import resumable
-from sera_maze.batch_log import TimestepsBar, uniform_attenuation
+from sera_maze.batch_log import TimestepsBar
 from sera_maze.envs import MazeEnv, MazePool, PromptQueue
 from sera_maze.exact import success_probability
 from sera_maze.maxrl import SERA, MaxRL
@@ -142,7 +142,6 @@ def test_exact_attenuation_of_the_uniform_allocation_is_logged(tmp_path):
 
 def test_attenuation_with_the_same_count_for_all_is_logged_beside_that_of_the_waterline(tmp_path):
     """p = 1/2 with 4 rollouts: 1 - (1/2)^3; of prompts without rollouts neither tells."""
-    assert uniform_attenuation(torch.tensor([0.5, 0.0]), 4).tolist() == [0.875, 0.0]
     model, watch = make(SERA, success="exact", activation_threshold=0.9), Watch()
     model.set_logger(configure(str(tmp_path), ["csv"]))
     model.learn(10**9, watch, total_updates=1)

@@ -49,6 +49,12 @@ def parameters(model):
         ({"activation_threshold": -0.1}, ValueError, "activation_threshold=-0.1"),
         ({"activation_threshold": "x"}, TypeError, "activation_threshold='x'"),
         ({"activation_threshold": True}, TypeError, "activation_threshold=True"),
+        (
+            {"allocator": "sera_posterior", "success": "exact"}, ValueError,
+            "needs the posteriors of success='history', got success='exact'; use allocator='sera'",
+        ),
+        ({"allocator": "vip", "rollouts_per_prompt": 1}, ValueError, "allocator='vip' needs at least 2"),
+        ({"allocator": "knapsack", "n_min": 5}, ValueError, "n_min=5 is out of range"),
         ({"seed": -1}, ValueError, "seed=-1 is out of range; give an integer from 0 to 4294967295"),
         ({"seed": 2**32}, ValueError, "seed=4294967296 "),
         ({"seed": True}, ValueError, "seed=True"),

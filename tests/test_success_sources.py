@@ -9,9 +9,10 @@ import torch
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
+from sera_maze.allocators import allocate_knapsack, allocate_posterior, allocate_vip
 from sera_maze.envs import FreshMazes, MazeEnv, MazePool, PromptQueue
 from sera_maze.exact import success_probability
-from sera_maze.maxrl import SERA
+from sera_maze.maxrl import SERA, MaxRL
 from sera_maze.vec_env import MazeVecEnv
 
 POOL = MazePool.generate(30, 7, "prim", seed=1, endpoints="distance", distance=2)  # near enough to be found
@@ -117,3 +118,19 @@ def test_endless_seeds_of_any_environment():
     model = make(SERA, env, "MlpPolicy", success="critic", prompts_per_batch=3)
     model.learn(10**9, total_updates=3)
     assert model.prompt_order.position == 9
+
+
+@pytest.mark.parametrize(
+    ("allocator", "share"), [("vip", allocate_vip), ("knapsack", allocate_knapsack), ("sera_posterior", None)]
+)
+def test_other_allocators_share_out_by_what_is_known_of_the_prompts(allocator, share):
+    model = make(MaxRL, allocator=allocator, n_max=9)
+    model.learn(10**9, total_updates=4)  # past the first epoch, which is uniform
+    prompts = torch.tensor([5, 0, 3, 11])
+    if share is None:
+        expected = allocate_posterior(*model.success_estimator.posterior(prompts), 16, n_max=9)
+    else:
+        expected = share(model.known_probability(prompts), 16, n_max=9)
+    assert model.allocate(prompts).counts.tolist() == expected.counts.tolist()
+    fresh = make(MaxRL, allocator=allocator, n_max=9)
+    assert fresh.allocate(prompts).counts.tolist() == [4, 4, 4, 4]

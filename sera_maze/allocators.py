@@ -1,0 +1,245 @@
+"""Other ways to share out a budget of rollouts, behind the interface of `sera_maze.allocation.allocate`.
+
+`allocate_vip` and `allocate_knapsack` are those of two papers, as references for SERA's waterline; `allocate_posterior`
+is the waterline for success probabilities that are known as Beta posteriors only.
+
+All three give the next rollout to the prompt that gains most by it, until the budget is spent. Since no prompt gains
+more by a later rollout than by an earlier one, that is the optimum. The gains of all rollouts are laid out and sorted:
+B times (n_max - n_min) numbers, which suits batches of training and not millions of prompts.
+
+References:
+    VIP (arXiv 2602.01601): least total variance of the gradients, which for a group is p (1 - p) / (N - 1).
+    Knapsack RL (arXiv 2509.25849): a prompt's value is its probability of a mixed group times p (1 - p)^2.
+    SERA (arXiv 2609.36552): the waterline and the active set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from sera_maze.allocation import Allocation, check_bounds, check_probabilities, check_threshold
+from sera_maze.checks import as_tensor, refuse_first
+
+_MOST_GAINS = 2**27
+# How far below the threshold a group may fall, as in `sera_maze.active_set`.
+_TOLERANCE = 1e-12
+
+
+class _Ranked(NamedTuple):
+    """Rollouts beyond n_min of G batches of B prompts, the most useful first; of equal ones the earlier, then by index.
+
+    Attributes:
+        prompt: (G, B * K) int64, whose rollout it is, K = n_max - n_min for each prompt.
+        num_prompts: B.
+        n_min: fewest rollouts of an active prompt.
+        budget: rollouts of each batch.
+    """
+
+    prompt: Tensor
+    num_prompts: int
+    n_min: int
+    budget: int
+
+    @classmethod
+    def of(cls, gains: Tensor, n_min: int, budget: int) -> _Ranked:
+        """Rank gains (G, B, K) of the rollouts after the n_min-th of each prompt, which do not rise along K."""
+        falling = gains.cummin(dim=2).values  # rounding must not let a later rollout come first
+        order = falling.transpose(1, 2).flatten(1).sort(dim=1, descending=True, stable=True).indices
+        return cls(order % gains.shape[1], gains.shape[1], n_min, budget)
+
+    def counts(self, active: Tensor) -> Tensor:
+        """Share the budget out over the active prompts (G, B) bool: (G, B) int64."""
+        left = self.budget - self.n_min * active.sum(dim=1, keepdim=True)
+        usable = active.gather(1, self.prompt)
+        taken = usable & (usable.cumsum(dim=1) <= left)
+        return (self.n_min * active).scatter_add(1, self.prompt, taken.long())
+
+
+def allocate_vip(
+    success_prob: Tensor | ArrayLike, budget: int, *, n_min: int = 2, n_max: int | None = None
+) -> Allocation:
+    """Divide a budget for the least sum of the groups' gradient variances, p (1 - p) / (N - 1) each.
+
+    That is the variance of RLOO's estimate where all rollouts have scores of one size. Before rounding and bounds,
+    N - 1 is proportional to sqrt(p (1 - p)).
+
+    Args:
+        success_prob: as in `allocate`.
+        budget: as there.
+        n_min: as there; all prompts are active.
+        n_max: as there.
+
+    Returns:
+        The allocation, without a waterline.
+
+    Raises:
+        TypeError, ValueError: as `allocate`; ValueError also if B * (n_max - n_min) is over 2**27.
+
+    References:
+        VIP (arXiv 2602.01601); its Gaussian process for p is left to the caller.
+    """
+    prob = check_probabilities(success_prob)
+    rows, later = _rows(prob, budget, n_min, n_max)  # (G, B), (K,)
+    variance = (rows * (1.0 - rows))[:, :, None]
+    gains = variance / (later - 2.0).clamp(min=0.0) - variance / (later - 1.0)  # infinite for the second rollout
+    return _with_all_active(prob, gains, n_min, budget)
+
+
+def allocate_knapsack(
+    success_prob: Tensor | ArrayLike, budget: int, *, n_min: int = 2, n_max: int | None = None
+) -> Allocation:
+    """Divide a budget for the largest sum of values, each ``(1 - p^N - (1 - p)^N) * p (1 - p)^2``.
+
+    The first factor is the probability of a mixed group, the second approximates how much an update raises p.
+
+    Args:
+        success_prob: as in `allocate`.
+        budget: as there.
+        n_min: as there; all prompts are active.
+        n_max: as there.
+
+    Returns:
+        The allocation, without a waterline.
+
+    Raises:
+        TypeError, ValueError: as `allocate`; ValueError also if B * (n_max - n_min) is over 2**27.
+
+    References:
+        Knapsack RL (arXiv 2509.25849); its fallback for prompts without any success is left out.
+    """
+    prob = check_probabilities(success_prob)
+    rows, later = _rows(prob, budget, n_min, n_max)
+    p = rows[:, :, None]
+    # (1 - p^N - (1 - p)^N) less the same for N - 1.
+    rise = torch.exp((later - 1.0) * p.log()) * (1.0 - p) + torch.exp((later - 1.0) * torch.log1p(-p)) * p
+    return _with_all_active(prob, rise * p * (1.0 - p).square(), n_min, budget)
+
+
+BY_VALUE: dict[str, Callable[..., Allocation]] = {"vip": allocate_vip, "knapsack": allocate_knapsack}
+
+
+def allocate_posterior(
+    successes: Tensor | ArrayLike,
+    failures: Tensor | ArrayLike,
+    budget: int,
+    *,
+    n_min: int = 2,
+    n_max: int | None = None,
+    activation_threshold: float | None = 0.05,
+) -> Allocation:
+    """The waterline averaged over what is not known about p: raise the lowest *expected* attenuation.
+
+    With p from Beta(a, b), a group of N rollouts has the expected attenuation ``1 - E[(1 - p)^(N - 1)]``, with
+    ``E[(1 - p)^n] = product over i < n of (b + i) / (a + b + i)``. It rises with N later than at the mean of p, since
+    what p there may be below the mean weighs more. The counts are the exact max-min optimum in whole rollouts; the
+    active set is that of `allocate`, with the expected probability of a mixed group.
+
+    Args:
+        successes: (..., B) floating point, a of each prompt's posterior, prior included, above 0.
+        failures: (..., B) floating point, b.
+        budget: as in `allocate`.
+        n_min: as there.
+        n_max: as there.
+        activation_threshold: as there.
+
+    Returns:
+        The allocation, without a waterline, with expected attenuations.
+
+    Raises:
+        TypeError, ValueError: as `allocate`; ValueError also for a or b that are not above 0 and finite, different
+            shapes, or if B * (n_max - n_min) is over 2**27.
+
+    Example:
+        >>> allocate_posterior([8.5, 0.5], [0.5, 8.5], 16, activation_threshold=None).counts.tolist()
+        [2, 14]
+    """
+    won = as_tensor("successes", successes, dtype=torch.float64)
+    lost = as_tensor("failures", failures, dtype=torch.float64, device=won.device)
+    if won.shape != lost.shape or won.ndim == 0 or won.shape[-1] == 0:
+        raise ValueError(
+            f"successes has shape {tuple(won.shape)} and failures {tuple(lost.shape)}; allowed: (..., B) both, with B "
+            "of at least 1"
+        )
+    for name, value in (("successes", won), ("failures", lost)):
+        refuse_first(name, value, ~((value > 0) & torch.isfinite(value)), "finite numbers above 0, prior included")
+    threshold = check_threshold(activation_threshold)
+    a, later = _rows(won, budget, n_min, n_max)
+    b = lost.reshape(a.shape)
+    largest = n_min + len(later)
+    none = _log_moments(a, b, largest)  # (G, B, n_max + 1), log E[(1 - p)^n]
+    # The rollout after the N-th goes first to the prompt of least attenuation with N.
+    ranked = _Ranked.of(none[:, :, n_min - 1 : largest - 1], n_min, budget)
+    active = torch.ones_like(a, dtype=torch.bool)
+    if threshold is not None:
+        mixed = -torch.expm1(none) - torch.exp(_log_moments(b, a, largest))  # (G, B, n_max + 1)
+        active = _active_prefix(mixed, ranked, largest, threshold)
+    counts = ranked.counts(active)
+    expected = -torch.expm1(none.gather(2, (counts - 1).clamp(min=0)[:, :, None]))[:, :, 0]
+    return _allocation(won.shape, counts, torch.where(active, expected, 0.0), budget)
+
+
+def _log_moments(a: Tensor, b: Tensor, largest: int) -> Tensor:
+    """Log E[(1 - p)^n] for n = 0 to largest and p from Beta(a, b): (G, B, largest + 1)."""
+    draws = torch.arange(largest, dtype=torch.float64, device=a.device)
+    logs = -torch.log1p(a[:, :, None] / (b[:, :, None] + draws)).cumsum(dim=2)
+    return torch.nn.functional.pad(logs, (1, 0))
+
+
+def _active_prefix(mixed: Tensor, ranked: _Ranked, n_max: int, threshold: float) -> Tensor:
+    """The active set (G, B) of `sera_maze.active_set.choose_active`, for mixed (G, B, n_max + 1) by number of rollouts.
+
+    The same search: the largest prefix found by bisection in which every group reaches the threshold at its count.
+    """
+    score = mixed[:, :, n_max]
+    order = score.sort(dim=1, descending=True, stable=True).indices
+    places = torch.arange(score.shape[1], device=score.device)
+    rank = torch.empty_like(order).scatter_(1, order, places.expand_as(order))
+    required = -(-ranked.budget // n_max)
+    eligible = (score >= threshold).sum(dim=1, keepdim=True)
+    low, high = torch.full_like(eligible, required), eligible
+    best = low
+    for _ in range((score.shape[1] - required + 1).bit_length()):
+        middle = (low + high) // 2
+        active = rank < middle
+        reached = mixed.gather(2, ranked.counts(active)[:, :, None])[:, :, 0] >= threshold - _TOLERANCE
+        enough = (reached | ~active).all(dim=1, keepdim=True) & (low <= high)
+        best = torch.where(enough, middle, best)
+        low, high = torch.where(enough, middle + 1, low), torch.where(enough, high, middle - 1)
+    return rank < best
+
+
+def _rows(numbers: Tensor, budget: int, n_min: int, n_max: int | None) -> tuple[Tensor, Tensor]:
+    """Batches in rows (G, B), and the numbers (K,) of the rollouts after the n_min-th: n_min + 1 to n_max."""
+    _, n_min, most = check_bounds(numbers.shape[-1], budget, n_min, n_max)
+    rows = numbers.reshape(-1, numbers.shape[-1])
+    if rows.numel() * (most - n_min) > _MOST_GAINS:
+        raise ValueError(
+            f"{rows.numel()} prompts with up to {most} rollouts are too many for this allocator; allowed are "
+            f"{_MOST_GAINS} possible rollouts: lower n_max, or use allocate()"
+        )
+    return rows, torch.arange(n_min + 1, most + 1, dtype=torch.float64, device=numbers.device)
+
+
+def _with_all_active(prob: Tensor, gains: Tensor, n_min: int, budget: int) -> Allocation:
+    active = torch.ones(gains.shape[:2], dtype=torch.bool, device=prob.device)
+    counts = _Ranked.of(gains, n_min, budget).counts(active)
+    attenuation = -torch.expm1((counts - 1) * torch.log1p(-prob.reshape(counts.shape)))
+    return _allocation(prob.shape, counts, attenuation, budget)
+
+
+def _allocation(shape: torch.Size, counts: Tensor, attenuation: Tensor, budget: int) -> Allocation:
+    active = counts > 0
+    weights = torch.where(active, budget / shape[-1] / counts.clamp(min=1).double(), 0.0)
+    return Allocation(
+        counts=counts.reshape(shape),
+        weights=weights.reshape(shape),
+        active=active.reshape(shape),
+        continuous=counts.double().reshape(shape),
+        waterline=None,
+        attenuation=attenuation.reshape(shape),
+    )
