@@ -168,7 +168,7 @@ class MazePool:
     @classmethod
     def graded(
         cls, count: int, distances: Sequence[int], size: int | Sequence[int] = (17, 17), algorithm: str = "prim",
-        seed: int = 0, *, braid: float = 0.0, openings: int = 0,
+        seed: int = 0, *, braid: float = 0.0, openings: int = 0, exclude: MazePool | Iterable[MazePool] = (),
     ) -> MazePool:  # fmt: skip
         """Generate ``count`` mazes for each shortest-path distance, in the order of ``distances``, all of other walls.
 
@@ -180,6 +180,7 @@ class MazePool:
             seed: as in `generate`.
             braid: as in `generate`.
             openings: as in `generate`.
+            exclude: as in `generate`.
 
         Raises:
             ValueError, TypeError: as `generate`, and if distances repeat.
@@ -189,9 +190,11 @@ class MazePool:
         if not wanted or len(set(wanted)) < len(wanted):
             raise ValueError(f"distances={wanted}: give one or more, all different")
         options: dict[str, Any] = {"braid": braid, "openings": openings, "endpoints": "distance"}
+        excluded = [exclude] if isinstance(exclude, MazePool) else _as_pools("exclude", exclude)
         pools: list[MazePool] = []
         for distance in wanted:
-            pools.append(cls.generate(count, size, algorithm, seed, distance=distance, exclude=pools, **options))
+            others = [*excluded, *pools]
+            pools.append(cls.generate(count, size, algorithm, seed, distance=distance, exclude=others, **options))
         return cls.concatenate(pools)
 
     @classmethod

@@ -28,6 +28,7 @@ from sera_maze.parameter_state import class_name, load_parameter_state, named_te
 from sera_maze.plain_values import decode, decode_space, encode, encode_space
 from sera_maze.policies import MazePolicy
 from sera_maze.resumable import PromptState, ResumableAlgorithm, check_spaces
+from sera_maze.run_log import flush_boards
 from sera_maze.vec_env import MazeVecEnv
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ def save_checkpoint(model: ResumableAlgorithm, folder: str | Path) -> Path:
         OSError: if it cannot be written.
     """
     path = Path(folder)
+    if hasattr(model, "_logger"):
+        flush_boards(model.logger)  # training goes on from here: what was logged so far must outlive the process
     with model.between_batches():
         try:
             header, tensors = _header(model)

@@ -31,23 +31,29 @@ class Compare:
     out: Path = Path(NAME)
     """Folder for comparison.png, comparison.md and comparison.json."""
     train: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Train runs to compare, on 9x9 mazes."""
+    """Train runs to compare, on 9x9 mazes (needs the extra "studies")."""
     methods: tuple[
-        Literal["uniform", "sera", "sera-critic", "sera-exact", "rloo", "grpo", "reinforce"], ...
+        Literal[
+            "uniform", "sera", "sera-critic", "sera-critic-history", "sera-posterior", "sera-exact", "vip", "knapsack",
+            "rloo", "grpo", "reinforce",
+        ], ...
     ] = ("uniform", "sera")  # fmt: skip
-    """With --train: what to train."""
+    """With --train: what to train; the first one is what the others are compared with."""
+    setting: Literal[
+        "default", "hard", "easy", "fresh", "small-pool", "large-pool", "graded", "17x17", "more-rollouts",
+        "no-threshold", "low-rate", "high-rate", "no-clipping",
+    ] = "default"  # fmt: skip
+    """With --train: on what; config.json in a run's folder has it all."""
     seeds: int = 10
     """With --train: runs of each method."""
     warm_start: int | None = None
-    """With --train: updates of imitation before, 100 if not given."""
+    """With --train: updates of imitation before, instead of the setting's."""
     updates: int | None = None
-    """With --train: updates of the reinforcement learning, 400 if not given."""
+    """With --train: updates of the reinforcement learning, instead of the setting's."""
     rollouts_per_prompt: int | None = None
-    """With --train: rollouts a maze, on average; 8 if not given."""
+    """With --train: rollouts a maze, on average, instead of the setting's."""
     num_mazes: int | None = None
-    """With --train: mazes of the training pool, 2,048 if not given."""
-    fresh_mazes: tyro.conf.FlagCreatePairsOff[bool] = False
-    """With --train: train on mazes that never come twice (for methods that need no history)."""
+    """With --train: mazes of the training pool, instead of the setting's."""
     quick: tyro.conf.FlagCreatePairsOff[bool] = False
     """With --train: tiny runs, to try it out."""
     processes: int = 2
@@ -61,9 +67,15 @@ class Compare:
         from sera_maze.compare_figure import save_figure
 
         comparison = compare(folders)
-        table = comparison.markdown()
+        table, record = comparison.markdown(), comparison.to_json()
+        if self.train:
+            from sera_maze.studies.matched_budget import outcomes
+            from sera_maze.studies.matched_report import report, to_json
+
+            by_method = outcomes(self.out / "runs", self.methods)
+            table, record = f"{report(by_method)}\n{table}", record | {"methods": to_json(by_method)}
         written = [save_figure(comparison, self.out / f"{NAME}.png")]
-        for suffix, text in (("md", table), ("json", json.dumps(comparison.to_json(), indent=1, allow_nan=False))):
+        for suffix, text in (("md", table), ("json", json.dumps(record, indent=1, allow_nan=False))):
             written.append(write_text(self.out / f"{NAME}.{suffix}", text + "\n"))
         console.print(Markdown(table))
         for path in written:
@@ -71,7 +83,8 @@ class Compare:
         return 0
 
     def _trained(self, console: Console) -> list[Path]:
-        from sera_maze.studies.matched_budget import DEFAULT, QUICK, matched_runs
+        from sera_maze.studies.matched_budget import QUICK, SETTINGS, matched_runs
+        from sera_maze.studies.matched_report import scipy_stats
 
         if self.folders:
             raise ValueError("--train makes the runs that are compared; leave the folders out")
@@ -79,11 +92,11 @@ class Compare:
             raise ValueError(f"methods={self.methods}: give one or more, all different")
         check_int("seeds", self.seeds, 1, 10_000)
         check_int("processes", self.processes, 1, 1024)
+        if self.quick and self.setting != "default":
+            raise ValueError(f"--quick has mazes of its own; leave out --setting {self.setting}")
+        scipy_stats()  # which says at once if it is missing
         names = ("warm_start", "updates", "rollouts_per_prompt", "num_mazes")
-        changes = {name: getattr(self, name) for name in names}
-        # Which estimator of success a method uses is its own matter: only sera reads a history.
-        base = (QUICK if self.quick else DEFAULT).changed({**changes, "success": "exact"})
-        base = base.changed({"fresh_mazes": self.fresh_mazes})
+        base = (QUICK if self.quick else SETTINGS[self.setting]).changed({n: getattr(self, n) for n in names})
         return matched_runs(
             base, self.methods, self.seeds, self.out / "runs", processes=self.processes, tell=console.print
         )

@@ -168,6 +168,7 @@ def _check_comparable(one: Run, other: Run) -> None:
         ("size", "mazes of different sizes"),
         ("algorithm", "different held-out mazes"),
         ("held_out_mazes", "different held-out mazes"),
+        ("distances", "different held-out mazes"),
         ("num_samples", "different numbers of rollouts for each held-out maze"),
     ):
         first, second = getattr(one.config, name), getattr(other.config, name)

@@ -55,8 +55,8 @@ class MaxRL(ResumableAlgorithm):
         advantage: "maxrl", "rloo", "grpo", "reinforce" or "success_average", see `group_advantages`.
         success: where SERA's success probabilities come from: "history" (`SuccessHistory`, for prompts that come again
             and again), "critic" (the policy's value head on first observations, trained along to give the logit of
-            success: also for prompts never seen before, such as `FreshMazes`) or "exact" (computed; needs a MazePolicy
-            on plain mazes).
+            success: also for prompts never seen before, such as `FreshMazes`), "critic_history" (a history that begins
+            with the critic's answer) or "exact" (computed; needs a MazePolicy on plain mazes).
         n_min: least rollouts of an active prompt.
         n_max: most rollouts of a prompt; None: 4 N0.
         activation_threshold: see `allocate`; None keeps all prompts active.
@@ -66,7 +66,7 @@ class MaxRL(ResumableAlgorithm):
         n_epochs: optimizer steps on each batch; over 1 with the clipped ratio of PPO.
         clip_range: of that ratio.
         ent_coef: coefficient of the entropy bonus.
-        critic_coef: coefficient of the success head's loss, with success="critic".
+        critic_coef: coefficient of the success head's loss, where ``success`` uses it.
         max_grad_norm: the gradient is scaled down to this norm.
         warmup_updates: the learning rate rises linearly over so many first updates, since Adam's first steps are of
             full size whatever the gradient, and can undo a warm start.
@@ -314,7 +314,7 @@ class MaxRL(ResumableAlgorithm):
             rollouts, advantages, multiplicity_correction=self.multiplicity_correction, token_mean=self.token_mean
         )
         clip_range = self.clip_range if self.n_epochs > 1 else None
-        critic_coef = self.critic_coef if self.success == "critic" else 0.0
+        critic_coef = self.critic_coef if self.success.startswith("critic") else 0.0
         terms = LossTerms(rollouts, weights, clip_range, self.ent_coef, critic_coef)
         sampler = self.map_sampler
         for _ in range(self.n_epochs):

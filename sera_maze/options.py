@@ -4,6 +4,6 @@ from __future__ import annotations
 
 ALLOCATORS = ("uniform", "sera", "sera_posterior", "vip", "knapsack")
 ADVANTAGES = ("maxrl", "rloo", "grpo", "reinforce", "success_average")
-SUCCESS = ("history", "critic", "exact")
+SUCCESS = ("history", "critic", "critic_history", "exact")
 SAMPLERS = ("auto", "map", "step")
 ROUNDINGS = ("fidelity", "maxmin")

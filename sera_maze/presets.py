@@ -13,6 +13,10 @@ from sera_maze.envs.generate import MazeSpec
 from sera_maze.options import ADVANTAGES, ALLOCATORS, SUCCESS
 
 _RATE = "a number above 0, at most 1"
+_THRESHOLD = "a number from 0 to below 1, or None (all active)"
+_NORM = "a finite number above 0"
+# Fields that earlier config.json lack, whose runs did what the defaults say.
+_LATER_FIELDS = {"distances", "activation_threshold", "max_grad_norm"}
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,8 @@ class RunConfig:
         algorithm: of the generator, see `MazeSpec`.
         num_mazes: mazes of the training pool.
         fresh_mazes: train on mazes that never come twice (`FreshMazes`) instead of a pool; num_mazes is not used then.
+        distances: shortest-path distances of start and goal, as many training and held-out mazes of each; None: start
+            and goal in opposite corners.
         held_out_mazes: mazes of the held-out pool; for 17x17 Prim mazes the 256 shipped ones.
         on_wall: "fail" or "stay".
         warm_start: updates that imitate shortest paths, before the reinforcement learning.
@@ -34,7 +40,9 @@ class RunConfig:
         allocator: see `MaxRL`.
         advantage: see `group_advantages`.
         success: where the success probabilities come from.
+        activation_threshold: see `allocate`.
         learning_rate: of the first update; it falls linearly to zero.
+        max_grad_norm: see `MaxRL`.
         channels: of the `MazePolicy`.
         iterations: of the `MazePolicy`; None: by size.
         eval_every: updates between evaluations on the held-out mazes.
@@ -46,6 +54,7 @@ class RunConfig:
     algorithm: str = "prim"
     num_mazes: int = 16384
     fresh_mazes: bool = False
+    distances: tuple[int, ...] | None = None
     held_out_mazes: int = 256
     on_wall: str = "fail"
     warm_start: int = 1000
@@ -56,7 +65,9 @@ class RunConfig:
     allocator: str = "sera"
     advantage: str = "maxrl"
     success: str = "history"
+    activation_threshold: float | None = 0.05
     learning_rate: float = 1e-3
+    max_grad_norm: float = 1.0
     channels: int = 32
     iterations: int | None = None
     eval_every: int = 200
@@ -75,17 +86,43 @@ class RunConfig:
             check_int(name, getattr(self, name), 1, 2**31)
         for name in ("warm_start", "seed"):
             check_int(name, getattr(self, name), 0, 2**32 - 1)
-        if self.fresh_mazes and self.allocator != "uniform" and self.success == "history":
+        # Equal shares can do without a history, but not without the critic that another one begins with.
+        learns = self.success == "critic_history" or (self.success == "history" and self.allocator != "uniform")
+        if self.fresh_mazes and learns:
             raise ValueError(
-                "success='history' learns about mazes that come again, and fresh mazes do not: choose "
+                f"success={self.success!r} learns about mazes that come again, and fresh mazes do not: choose "
                 "success='critic', success='exact' or allocator='uniform'"
             )
         for name in ("n_max", "iterations"):
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name), 1, 2**31)
         check_flag("fresh_mazes", self.fresh_mazes)
+        self._check_distances()
+        if self.activation_threshold is not None:
+            if not 0 <= as_number("activation_threshold", self.activation_threshold, _THRESHOLD) < 1:
+                raise ValueError(
+                    f"activation_threshold={self.activation_threshold!r} is out of range; allowed is {_THRESHOLD}"
+                )
+        if not 0 < as_number("max_grad_norm", self.max_grad_norm, _NORM) < float("inf"):
+            raise ValueError(f"max_grad_norm={self.max_grad_norm!r} is out of range; allowed is {_NORM}")
         if not 0 < as_number("learning_rate", self.learning_rate, _RATE) <= 1:
             raise ValueError(f"learning_rate={self.learning_rate!r} is out of range; allowed is {_RATE}")
+
+    def _check_distances(self) -> None:
+        if self.distances is None:
+            return
+        distances = tuple(check_int("distances", distance, 2, 2**31) for distance in self.distances)
+        object.__setattr__(self, "distances", distances)
+        if not distances or len(set(distances)) < len(distances):
+            raise ValueError(f"distances={distances}; give one or more, all different, or None")
+        if self.fresh_mazes:
+            raise ValueError("distances are those of a pool; leave them out with fresh_mazes")
+        for name in ("num_mazes", "held_out_mazes"):
+            if getattr(self, name) % len(distances):
+                raise ValueError(
+                    f"{name}={getattr(self, name)} mazes cannot be shared out evenly over {len(distances)} distances; "
+                    "give a multiple"
+                )
 
     def save(self, path: Path) -> None:
         """Write as JSON."""
@@ -105,7 +142,7 @@ class RunConfig:
             names = {field.name for field in fields(cls)}
             if unknown := sorted(data.keys() - names):
                 raise TypeError(f"it has {', '.join(unknown)}, which sera_maze does not know")
-            if missing := sorted(names - data.keys()):
+            if missing := sorted(names - data.keys() - _LATER_FIELDS):
                 raise TypeError(f"it lacks {', '.join(missing)}")
             return cls(**data)
         except (ValueError, TypeError) as error:

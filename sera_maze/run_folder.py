@@ -22,6 +22,10 @@ from sera_maze.presets import RunConfig
 CONFIG, CHECKPOINT, LOGS, TABLE, COVERAGE = "config.json", "checkpoint", "tensorboard", "evaluation", "coverage.jsonl"
 _LOCK = ".lock"
 _POLICY = ("channels", "iterations")
+_OPTIONS = (
+    "prompts_per_batch", "rollouts_per_prompt", "n_max", "allocator", "advantage", "success", "activation_threshold",
+    "max_grad_norm", "seed",
+)  # fmt: skip
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 
 
@@ -69,7 +73,7 @@ def check_same_run(model: MaxRL, expected: MaxRL, folder: Path) -> None:
     """
     one, other = model.policy_kwargs or {}, expected.policy_kwargs or {}
     pairs: list[tuple[str, Any, Any]] = [(name, one.get(name), other.get(name)) for name in _POLICY]
-    for name in ("prompts_per_batch", "rollouts_per_prompt", "n_max", "allocator", "advantage", "success", "seed"):
+    for name in _OPTIONS:
         pairs.append((name, getattr(model, name), getattr(expected, name)))
     pairs.append(("learning_rate", model.lr_schedule(1.0), expected.lr_schedule(1.0)))
     trained_rules, said_rules = model.fast_path.rules, expected.fast_path.rules

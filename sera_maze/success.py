@@ -223,6 +223,53 @@ class SuccessHistory:
         return numbers.long()
 
 
+class CriticHistory(SuccessHistory):
+    """A history that begins, for each prompt, with what a network predicts.
+
+    The prior of a prompt is Beta(w c, w (1 - c)) with the network's present success probability c, worth w rollouts. So
+    prompts that have hardly been tried, or not for long, are judged by what they look like, and others by their
+    outcomes.
+
+    Args:
+        num_prompts: as in `SuccessHistory`.
+        predict: maps prompts (B,) int64 to logits (B,).
+        weight: w, above 0.
+        discount: as in `SuccessHistory`.
+        device: as there.
+
+    Raises:
+        TypeError, ValueError: as there.
+    """
+
+    def __init__(
+        self,
+        num_prompts: int,
+        predict: Callable[[Tensor], Tensor],
+        *,
+        weight: float = 2.0,
+        discount: float = 0.75,
+        device: torch.device | str = "cpu",
+    ):
+        if not 0 < as_number("weight", weight, "a finite number above 0") < math.inf:
+            raise ValueError(f"weight={weight!r}; allowed is a finite number above 0")
+        super().__init__(num_prompts, discount=discount, device=device)
+        self._critic, self.weight = CriticSuccess(predict), float(weight)
+
+    @property
+    def known(self) -> bool:
+        """Always: the network can be asked from the start."""
+        return True
+
+    def posterior(self, prompts: Tensor | ArrayLike) -> tuple[Tensor, Tensor]:
+        """See `SuccessHistory.posterior`; the prior is that of the network as it is now."""
+        index = self._checked_prompts(prompts)
+        predicted = self._critic.probability(index)
+        evidence = self._evidence[:, index]  # (2, B)
+        # Off 0, as a posterior must be, where the network is certain.
+        won = (evidence[0] + self.weight * predicted).clamp_(min=LOWEST)
+        return won, (evidence[1] + self.weight * (1.0 - predicted)).clamp_(min=LOWEST)
+
+
 class _Stateless:
     """The part of `SuccessEstimator` of those that learn nothing from outcomes."""
 

@@ -10,7 +10,14 @@ from torch import Tensor
 from sera_maze.exact import success_probability
 from sera_maze.policies import MazePolicy, success_logits
 from sera_maze.prompt_order import is_endless
-from sera_maze.success import CriticSuccess, ExactSuccess, SuccessEstimator, SuccessHistory, UnknownSuccess
+from sera_maze.success import (
+    CriticHistory,
+    CriticSuccess,
+    ExactSuccess,
+    SuccessEstimator,
+    SuccessHistory,
+    UnknownSuccess,
+)
 
 if TYPE_CHECKING:
     from sera_maze.maxrl import MaxRL
@@ -26,6 +33,9 @@ def success_estimator(model: MaxRL) -> SuccessEstimator:
     """
     if model.success == "critic":
         return CriticSuccess(lambda prompts: _critic_logits(model, prompts))
+    if model.success == "critic_history":
+        _refuse_endless(model)
+        return CriticHistory(model.num_prompts, lambda prompts: _critic_logits(model, prompts), device=model.device)
     if model.success == "exact":
         if model.fast_path.pool is None:
             raise ValueError(
@@ -33,14 +43,18 @@ def success_estimator(model: MaxRL) -> SuccessEstimator:
                 "use success='history' or 'critic'"
             )
         return ExactSuccess(lambda prompts: _exact_probability(model, prompts))
-    if not is_endless(model.num_prompts):
-        return SuccessHistory(model.num_prompts, device=model.device)
-    if model.allocator == "uniform":
+    if is_endless(model.num_prompts) and model.allocator == "uniform":
         return UnknownSuccess()
-    raise ValueError(
-        f"success='history' learns about prompts that come again, but of {model.num_prompts} prompts none does; "
-        "use success='critic'"
-    )
+    _refuse_endless(model)
+    return SuccessHistory(model.num_prompts, device=model.device)
+
+
+def _refuse_endless(model: MaxRL) -> None:
+    if is_endless(model.num_prompts):
+        raise ValueError(
+            f"success={model.success!r} learns about prompts that come again, but of {model.num_prompts} prompts none "
+            "does; use success='critic'"
+        )
 
 
 @torch.no_grad()

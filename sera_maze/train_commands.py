@@ -63,7 +63,7 @@ class Train:
     """How a batch's rollouts are shared out."""
     advantage: Literal["maxrl", "rloo", "grpo", "reinforce", "success_average"] | None = None
     """The estimator."""
-    success: Literal["history", "critic", "exact"] | None = None
+    success: Literal["history", "critic", "critic_history", "exact"] | None = None
     """Where the success probabilities come from."""
     learning_rate: float | None = None
     """Of the first update; it falls linearly to zero."""

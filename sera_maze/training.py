@@ -45,7 +45,14 @@ def held_out_pool(config: RunConfig) -> MazePool:
     """The held-out mazes of a run: the shipped ones where they fit, else generated ones."""
     if _is_papers_kind(config) and config.held_out_mazes == PAPERS_HELD_OUT_MAZES:
         return MazePool.papers("held_out")
-    return MazePool.generate(config.held_out_mazes, config.size, config.algorithm, config.seed + _HELD_OUT_STREAM)
+    return _generated(config, config.held_out_mazes, config.seed + _HELD_OUT_STREAM, [])
+
+
+def _generated(config: RunConfig, count: int, seed: int, exclude: list[MazePool]) -> MazePool:
+    if config.distances is None:
+        return MazePool.generate(count, config.size, config.algorithm, seed, exclude=exclude)
+    each = count // len(config.distances)
+    return MazePool.graded(each, config.distances, config.size, config.algorithm, seed, exclude=exclude)
 
 
 def pools(config: RunConfig) -> tuple[Mazes, MazePool]:
@@ -55,8 +62,7 @@ def pools(config: RunConfig) -> tuple[Mazes, MazePool]:
         return FreshMazes(config.size, config.algorithm, config.seed, exclude=held_out), held_out
     if _is_papers_kind(config) and (config.num_mazes, len(held_out)) == (PAPERS_TRAINING_MAZES, PAPERS_HELD_OUT_MAZES):
         return MazePool.papers("train"), held_out
-    pool = MazePool.generate(config.num_mazes, config.size, config.algorithm, config.seed, exclude=[held_out])
-    return pool, held_out
+    return _generated(config, config.num_mazes, config.seed, [held_out]), held_out
 
 
 def unseen_pool(config: RunConfig, count: int, size: tuple[int, int]) -> MazePool:
@@ -75,7 +81,8 @@ def trained_on(model: MaxRL, pool: MazePool) -> int:
 
 
 def _is_papers_kind(config: RunConfig) -> bool:
-    return (config.size, config.algorithm) == (PAPERS_SPEC.size, PAPERS_SPEC.algorithm)
+    kind = (config.size, config.algorithm, config.distances)
+    return kind == (PAPERS_SPEC.size, PAPERS_SPEC.algorithm, None)
 
 
 def build_model(config: RunConfig, pool: Mazes, device: str = "auto") -> MaxRL:
@@ -84,6 +91,7 @@ def build_model(config: RunConfig, pool: Mazes, device: str = "auto") -> MaxRL:
         "MazePolicy", MazeEnv(pool, on_wall=config.on_wall), LinearSchedule(config.learning_rate, 0.0, 1.0),
         prompts_per_batch=config.prompts_per_batch, rollouts_per_prompt=config.rollouts_per_prompt,
         allocator=config.allocator, advantage=config.advantage, success=config.success, n_max=config.n_max,
+        activation_threshold=config.activation_threshold, max_grad_norm=config.max_grad_norm,
         policy_kwargs={"channels": config.channels, "iterations": config.iterations}, seed=config.seed, device=device,
     )  # fmt: skip
 

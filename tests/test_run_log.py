@@ -7,6 +7,9 @@ import time
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from sera_maze.checkpoint import save_checkpoint
+from sera_maze.envs import MazeEnv, MazePool
+from sera_maze.maxrl import SERA
 from sera_maze.run_log import is_on_board, resumed_logger
 
 FORMATS = ("tensorboard", "csv", "json", "log")
@@ -53,6 +56,24 @@ def test_without_the_purge_the_board_would_show_steps_twice(tmp_path):
     steps = [step for step, _ in board(tmp_path)]
     assert len(steps) == 11
     assert len(set(steps)) == 9
+
+
+def test_the_log_waits_for_the_disk_once_a_second_and_before_a_checkpoint(tmp_path, monkeypatch):
+    model = SERA("MazePolicy", MazeEnv(MazePool.generate(4, 5, "prim")), policy_kwargs={"channels": 4}, seed=0)
+    logger = resumed_logger(tmp_path / "log", 0, ["tensorboard"])
+    model.set_logger(logger)
+    (output,), flushed, now = logger.output_formats, [], time.monotonic()
+    monkeypatch.setattr(output.writer, "flush", lambda: flushed.append(step))
+    monkeypatch.setattr("sera_maze.run_log.time.monotonic", lambda: now + step)
+    for step in (0.0, 0.3, 0.9, 1.1, 2.0):
+        logger.record("train/loss", 0.5)
+        logger.dump(int(10 * step))
+    assert flushed == [0.0, 1.1]
+    save_checkpoint(model, tmp_path / "checkpoint")
+    assert flushed == [0.0, 1.1, 2.0]
+    monkeypatch.undo()
+    logger.close()
+    assert [step for step, _ in board(tmp_path / "log")] == [0, 3, 9, 11, 20]
 
 
 def test_every_resumption_counts_and_several_may_follow_fast(tmp_path):

@@ -8,7 +8,16 @@ import torch
 
 from sera_maze import success
 from sera_maze.allocation import allocate
-from sera_maze.success import HIGHEST, LOWEST, CriticSuccess, ExactSuccess, SuccessEstimator, SuccessHistory
+from sera_maze.allocators import allocate_posterior
+from sera_maze.success import (
+    HIGHEST,
+    LOWEST,
+    CriticHistory,
+    CriticSuccess,
+    ExactSuccess,
+    SuccessEstimator,
+    SuccessHistory,
+)
 
 
 def test_three_epochs_by_hand():
@@ -284,3 +293,43 @@ def test_examples_in_the_documentation():
     result = doctest.testmod(success)
     assert result.attempted > 0
     assert result.failed == 0
+
+
+def test_a_critic_as_the_prior_of_a_history_by_hand():
+    """Weight 2 and logits of 0 and log 9: priors Beta(1, 1) and Beta(1.8, 0.2)."""
+    logits = torch.log(torch.tensor([1.0, 9.0, 1.0], dtype=torch.float64))
+    estimator = CriticHistory(3, lambda prompts: logits[prompts], weight=2.0, discount=0.5)
+    assert estimator.known
+    assert estimator.probability([0, 1]).tolist() == pytest.approx([0.5, 0.9])
+    estimator.record([0, 1], [3, 0], [4, 4])
+    assert estimator.probability([0, 1]).tolist() == pytest.approx([0.5, 0.9])  # frozen while the epoch lasts
+    estimator.start_epoch()
+    assert estimator.probability([0, 1, 2]).tolist() == pytest.approx([4 / 6, 1.8 / 6, 0.5])
+    won, lost = estimator.posterior([1, 0])
+    assert won.tolist() == pytest.approx([1.8, 4.0])
+    assert lost.tolist() == pytest.approx([4.2, 2.0])
+    estimator.start_epoch()
+    assert estimator.probability([0]).tolist() == pytest.approx([2.5 / 4])
+    logits -= 5.0  # the network as it is now
+    assert estimator.probability([2]).item() == pytest.approx(1 / (1 + np.exp(5)))
+
+
+def test_a_critic_that_is_certain_leaves_a_posterior():
+    estimator = CriticHistory(2, lambda prompts: torch.tensor([900.0, -900.0])[prompts])
+    chances = estimator.probability([0, 1])
+    assert ((chances > 0) & (chances < 1)).all()
+    assert allocate(chances, 8).counts.sum() == 8
+    assert allocate_posterior(*estimator.posterior([0, 1]), 8).counts.sum() == 8
+
+
+def test_a_critic_history_goes_back_to_its_state():
+    def make():
+        return CriticHistory(2, lambda prompts: torch.zeros(len(prompts)))
+
+    first, second = make(), make()
+    first.record([0], [2], [3])
+    first.start_epoch()
+    second.load_state_dict(first.state_dict())
+    assert second.probability([0, 1]).tolist() == first.probability([0, 1]).tolist() == [3 / 5, 0.5]
+    with pytest.raises(ValueError, match="weight=0"):
+        CriticHistory(2, lambda prompts: prompts, weight=0)

@@ -18,7 +18,7 @@ from sera_maze.cli import main
 from sera_maze.envs.pool import MazePool
 from sera_maze.presets import PRESETS, RunConfig
 from sera_maze.run_folder import locked, open_run
-from sera_maze.training import pools, unseen_pool
+from sera_maze.training import held_out_pool, pools, unseen_pool
 
 TINY = {
     "size": 7, "num-mazes": 40, "held-out-mazes": 20, "warm-start": 40, "updates": 8, "prompts-per-batch": 16,
@@ -165,6 +165,45 @@ def test_fresh_mazes(tmp_path):
         RunConfig(fresh_mazes=True)
 
 
+def test_mazes_of_several_distances():
+    config = RunConfig(size=(9, 9), num_mazes=12, held_out_mazes=6, distances=[4, 12, 8])
+    assert config.distances == (4, 12, 8)
+    mazes, held_out = pools(config)
+    assert mazes.shortest_lengths.tolist() == [4] * 4 + [12] * 4 + [8] * 4
+    assert held_out.shortest_lengths.tolist() == [4, 4, 12, 12, 8, 8]
+    assert not {maze.tobytes() for maze in held_out.walls} & {maze.tobytes() for maze in mazes.walls}
+    # Of the papers' kind but for the distances: not the shipped mazes.
+    assert held_out_pool(RunConfig(distances=(4, 8))).shortest_lengths.tolist() == [4] * 128 + [8] * 128
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"distances": ()}, "give one or more, all different"),
+        ({"distances": (4, 4)}, "give one or more, all different"),
+        ({"distances": (1,)}, "distances=1 is out of range"),
+        ({"distances": (4, 8, 12)}, "num_mazes=16384 mazes cannot be shared out evenly over 3 distances"),
+        ({"distances": (4, 8), "held_out_mazes": 5}, "held_out_mazes=5 mazes cannot be shared out evenly"),
+        ({"distances": (4, 8), "fresh_mazes": True, "success": "critic"}, "leave them out with fresh_mazes"),
+        ({"activation_threshold": 1.0}, "activation_threshold=1.0 is out of range"),
+        ({"max_grad_norm": 0.0}, "max_grad_norm=0.0 is out of range"),
+        ({"success": "critic_history", "fresh_mazes": True}, "success='critic_history' learns about mazes that come"),
+    ],
+)
+def test_options_of_studies_are_checked(options, words):
+    with pytest.raises(ValueError, match=words):
+        RunConfig(**options)
+
+
+def test_a_config_of_before_these_options_is_read(tmp_path):
+    RunConfig(seed=3).save(tmp_path / "config.json")
+    data = json.loads((tmp_path / "config.json").read_text())
+    for name in ("distances", "activation_threshold", "max_grad_norm"):
+        del data[name]
+    (tmp_path / "config.json").write_text(json.dumps(data))
+    assert RunConfig.load(tmp_path / "config.json") == RunConfig(seed=3)
+
+
 def test_presets():
     assert PRESETS["default"].size == (17, 17)
     paper = PRESETS["paper"]
@@ -205,6 +244,8 @@ def test_a_damaged_config_is_told(run, tmp_path, change, words):
         {"prompts_per_batch": 4},
         {"seed": 3},
         {"num_mazes": 41},
+        {"activation_threshold": 0.1},
+        {"max_grad_norm": 2.0},
     ],
 )
 def test_a_config_that_was_changed_after_the_training_is_told(run, tmp_path, change, capsys):

@@ -6,32 +6,54 @@ A seed fixes mazes, parameters and warm start, so runs of one seed are pairs. Ea
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 from sera_maze.presets import RunConfig
 from sera_maze.run_folder import CONFIG, TABLE
+from sera_maze.studies.matched_report import Outcome, read_outcome
+from sera_maze.studies.workers import in_workers
 
 # What the methods change about a run's config.
 METHODS: dict[str, dict[str, Any]] = {
     "uniform": {"allocator": "uniform", "success": "history"},
     "sera": {"allocator": "sera", "success": "history"},
     "sera-critic": {"allocator": "sera", "success": "critic"},
+    "sera-critic-history": {"allocator": "sera", "success": "critic_history"},
+    "sera-posterior": {"allocator": "sera_posterior", "success": "history"},
     "sera-exact": {"allocator": "sera", "success": "exact"},
+    "vip": {"allocator": "vip", "success": "history"},
+    "knapsack": {"allocator": "knapsack", "success": "history"},
     "rloo": {"allocator": "uniform", "success": "history", "advantage": "rloo"},
     "grpo": {"allocator": "uniform", "success": "history", "advantage": "grpo"},
     "reinforce": {"allocator": "uniform", "success": "history", "advantage": "reinforce"},
 }
-# 9x9 mazes, a weak warm start and few rollouts a maze, so that there is something to share out.
+# 9x9 mazes, a middling warm start and few rollouts a maze, so that there is something to share out. Which estimator of
+# success a method uses is its own matter, and "exact" goes with any mazes.
 DEFAULT = RunConfig(
-    size=(9, 9), num_mazes=2048, warm_start=100, updates=400, rollouts_per_prompt=8, eval_every=20, seed=0
-)
+    size=(9, 9), num_mazes=2048, warm_start=100, updates=400, rollouts_per_prompt=8, eval_every=20, seed=0,
+    success="exact",
+)  # fmt: skip
+# The same but for one thing: policies at the start, mazes, rollouts, and what else might decide.
+SETTINGS: dict[str, RunConfig] = {
+    "default": DEFAULT,
+    "hard": DEFAULT.changed({"warm_start": 60}),
+    "easy": DEFAULT.changed({"warm_start": 200}),
+    "fresh": DEFAULT.changed({"fresh_mazes": True}),
+    "small-pool": DEFAULT.changed({"num_mazes": 256}),
+    "large-pool": DEFAULT.changed({"num_mazes": 8192}),
+    "graded": DEFAULT.changed({"distances": (4, 8, 12, 16)}),
+    "17x17": DEFAULT.changed({"size": (17, 17), "warm_start": 300}),
+    "more-rollouts": DEFAULT.changed({"rollouts_per_prompt": 32}),
+    "no-threshold": DEFAULT.changed({"activation_threshold": 0.0}),
+    "low-rate": DEFAULT.changed({"learning_rate": 3e-4}),
+    "high-rate": DEFAULT.changed({"learning_rate": 3e-3}),
+    "no-clipping": DEFAULT.changed({"max_grad_norm": 1e9}),
+}
 QUICK = RunConfig(
     size=(7, 7), num_mazes=60, held_out_mazes=40, warm_start=100, updates=20, prompts_per_batch=20,
-    rollouts_per_prompt=4, channels=16, iterations=8, eval_every=5, num_samples=32, seed=0,
+    rollouts_per_prompt=4, channels=16, iterations=8, eval_every=5, num_samples=32, seed=0, success="exact",
 )  # fmt: skip
 
 
@@ -73,6 +95,24 @@ def matched_runs(
     return list(configs)
 
 
+def outcomes(folder: Path, methods: Sequence[str]) -> list[Outcome]:
+    """What the finished runs in a folder came to, method by method, over the seeds that all methods have.
+
+    Raises:
+        ValueError: if there is no such seed.
+    """
+    seeds: set[int] = set.intersection(*(_finished_seeds(folder, method) for method in methods))
+    if not seeds:
+        raise ValueError(f"{folder} has no seed with finished runs of all of {', '.join(methods)}")
+    return [read_outcome(method, [folder / f"{method}-{seed}" for seed in sorted(seeds)]) for method in methods]
+
+
+def _finished_seeds(folder: Path, method: str) -> set[int]:
+    places = [place for place in folder.glob(f"{method}-*") if is_finished(place)]
+    ends = [place.name.removeprefix(f"{method}-") for place in places]
+    return {int(end) for end in ends if end.isdecimal()}
+
+
 def is_finished(folder: Path) -> bool:
     """Whether the run in a folder has its final table."""
     return (folder / f"{TABLE}.json").exists()
@@ -82,26 +122,18 @@ def _train_all(configs: Mapping[Path, RunConfig], processes: int, tell: Callable
     if not configs:
         return
     tell(f"{len(configs)} runs to train, {processes} at a time")
-    # Fresh interpreters: torch's threads do not survive a fork.
-    executor = ProcessPoolExecutor(min(processes, len(configs)), multiprocessing.get_context("spawn"))
-    try:
-        # Seed by seed, so that a study that is stopped early has whole pairs.
-        ordered = sorted(configs.items(), key=lambda item: item[1].seed)
-        jobs = {executor.submit(_train_one, config, place): place for place, config in ordered}
-        for number, job in enumerate(as_completed(jobs), 1):
-            job.result()
-            tell(f"{number} of {len(jobs)}: {jobs[job].name}")
-    finally:
-        executor.shutdown(cancel_futures=True)
+    # Seed by seed, so that a study that is stopped early has whole pairs.
+    ordered = sorted(configs.items(), key=lambda item: item[1].seed)
+    jobs = [(config, place) for place, config in ordered]
+    for number, (job, _) in enumerate(in_workers(_train_one, jobs, processes), 1):
+        tell(f"{number} of {len(jobs)}: {jobs[job][1].name}")
 
 
 def _train_one(config: RunConfig, folder: Path) -> None:
-    import torch
     from rich.console import Console
 
     from sera_maze.training import train
 
-    torch.set_num_threads(1)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "log.txt").open("a", encoding="utf-8") as file:
         train(config, folder, Console(file=file), resume=(folder / CONFIG).exists())

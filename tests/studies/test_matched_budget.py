@@ -1,12 +1,21 @@
 """Matched trainings: the same warm start and budget, kept where finished, and compared by the command."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
+from typing import get_args, get_type_hints
 
+import numpy as np
 import pytest
 
 from sera_maze.callbacks import read_history
 from sera_maze.cli import main
-from sera_maze.studies.matched_budget import METHODS, QUICK, is_finished, matched_runs
+from sera_maze.compare_commands import Compare
+from sera_maze.run_folder import locked
+from sera_maze.studies.matched_budget import METHODS, QUICK, SETTINGS, is_finished, matched_runs, outcomes
+from sera_maze.studies.matched_report import difference, report, to_json
 
 
 @pytest.fixture(scope="module")
@@ -63,16 +72,95 @@ def test_the_command(study, tmp_path, capsys):
     assert "2 runs to train" in shown
     record = json.loads((out / "comparison.json").read_text())
     assert record["difference"] is not None
+    assert [method["method"] for method in record["methods"]] == ["uniform", "sera-exact"]
+    assert "along the run" in (out / "comparison.md").read_text()
     for arguments, words in (
         (["--train", "folder"], "leave the folders out"),
         (["--train", "--seeds", "0"], "seeds=0"),
         (["--train", "--methods", "sera", "sera"], "all different"),
-        (["--train", "--quick", "--fresh-mazes", "--methods", "sera"], "success='critic'"),
+        (["--train", "--setting", "fresh", "--methods", "sera"], "success='critic'"),
+        (["--train", "--quick", "--setting", "hard"], "leave out --setting hard"),
     ):
         assert main(["compare", *arguments, "--out", str(tmp_path / "other")]) == 2
         assert words in " ".join(capsys.readouterr().err.split())
 
 
-def test_all_methods_are_configs():
-    for changes in METHODS.values():
-        assert QUICK.changed(changes).allocator in ("uniform", "sera")
+def test_all_methods_go_with_all_settings():
+    for base in (*SETTINGS.values(), QUICK):
+        for name, changes in METHODS.items():
+            if base.fresh_mazes and changes["success"].endswith("history") and changes["allocator"] != "uniform":
+                with pytest.raises(ValueError, match="fresh mazes do not"):
+                    base.changed(changes)
+                continue
+            assert base.changed(changes).allocator == changes["allocator"], name
+    options = get_type_hints(Compare)
+    assert get_args(options["setting"]) == tuple(SETTINGS)
+    assert get_args(get_args(options["methods"])[0]) == tuple(METHODS)
+
+
+def test_the_report_by_hand(study):
+    folder, _, _ = study
+    uniform, sera = outcomes(folder, ["uniform", "sera"])
+    histories = [read_history(folder / f"sera-{seed}" / "coverage.jsonl") for seed in (0, 1)]
+    assert sera.final[1].tolist() == [history[-1]["coverage/exact_pass@1"] for history in histories]
+    assert list(sera.final) == [1, 32]  # no 256 among 32 samples
+    expected = [np.mean([entry["coverage/exact_pass@32"] for entry in history[1:]]) for history in histories]
+    assert sera.along.tolist() == pytest.approx(expected)
+    assert np.isnan(uniform.log["allocation/attenuation_min"]).all() == (QUICK.updates <= 3)
+    assert (sera.log["allocation/count_max"] > 4).all()
+    text = report([uniform, sera])
+    gap = 100 * (sera.final[1] - uniform.final[1])
+    assert f"{100 * sera.final[1].mean():.1f} ({gap.mean():+.1f} [" in text
+    assert "2 seeds" in text
+    record = json.loads(json.dumps(to_json([uniform, sera]), allow_nan=False))
+    assert record[1]["pass_at_k"]["1"] == sera.final[1].tolist()
+
+
+def test_intervals_of_paired_differences():
+    one, other = np.array([0.5, 0.7, 0.6, 0.9]), np.array([0.4, 0.5, 0.5, 0.7])
+    mean, low, high = difference(one, other)
+    assert mean == pytest.approx(0.15)
+    assert 0.1 - 1e-12 <= low < mean < high <= 0.2 + 1e-12
+    assert difference(one, one) == (0.0, 0.0, 0.0)
+    assert difference(one + 0.5, one) == pytest.approx((0.5, 0.5, 0.5))
+    assert np.isnan(difference(one[:1], other[:1])[1:]).all()
+    # Of many pairs it is about 1.96 standard errors to each side.
+    gaps = np.random.default_rng(0).normal(1.0, 2.0, 400)
+    mean, low, high = difference(gaps, np.zeros(400))
+    assert (high - low) / 2 == pytest.approx(1.96 * gaps.std() / 20, rel=0.1)
+
+
+def test_runs_that_are_missing_are_told(study, tmp_path):
+    with pytest.raises(ValueError, match="has no seed with finished runs of all of uniform, rloo"):
+        outcomes(study[0], ["uniform", "rloo"])
+
+
+STUDY = """
+import sys
+from pathlib import Path
+from sera_maze.studies.matched_budget import QUICK, matched_runs
+if __name__ == "__main__":
+    matched_runs(QUICK.changed({"updates": 100_000}), ["uniform", "sera"], 2, Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_study_that_is_stopped_leaves_no_training_behind(tmp_path, number):
+    """The trainings that have begun end with a checkpoint, and the others do not begin."""
+    script = tmp_path / "study.py"
+    script.write_text(STUDY)
+    runs = tmp_path / "runs"
+    study = subprocess.Popen([sys.executable, str(script), str(runs)], stderr=subprocess.PIPE, text=True)
+    begun, deadline = [runs / "uniform-0", runs / "sera-0"], time.monotonic() + 60
+    while not all((run / "checkpoint" / "latest.json").exists() for run in begun):
+        assert time.monotonic() < deadline
+        assert study.poll() is None, study.stderr.read()
+        time.sleep(0.1)
+    study.send_signal(number)
+    _, errors = study.communicate(timeout=60)
+    assert study.returncode != 0
+    assert "KeyboardInterrupt" in errors
+    for run in begun:
+        with locked(run):  # by nobody else
+            pass
+    assert not (runs / "uniform-1").exists()

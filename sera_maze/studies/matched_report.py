@@ -1,0 +1,173 @@
+"""The tables of a matched-budget study: coverage against the first method, pair by pair, and what the allocator did."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sera_maze.callbacks import read_history
+from sera_maze.evaluation_tables import markdown_table
+from sera_maze.presets import RunConfig
+from sera_maze.run_folder import CONFIG, COVERAGE, LOGS
+
+KS = (1, 32, 256)
+ALONG = 32  # the k of the mean over the run
+_RESAMPLES = 10_000
+_FIGURES = (
+    "groups/all_fail_fraction", "groups/all_success_fraction", "allocation/active_fraction", "allocation/count_max",
+    "allocation/attenuation_min",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What the runs of one method, one for each of S seeds, came to.
+
+    Attributes:
+        method: its name.
+        final: k -> (S,) exact pass@k on the held-out mazes after the last update.
+        along: (S,) exact pass@32, mean over the evaluations after the warm start.
+        log: name -> (S,) mean over the updates of what was logged; NaN where it never was.
+    """
+
+    method: str
+    final: dict[int, NDArray[np.float64]]
+    along: NDArray[np.float64]
+    log: dict[str, NDArray[np.float64]]
+
+
+class Difference(NamedTuple):
+    """Mean of paired differences with the ends of its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def read_outcome(method: str, folders: Sequence[Path]) -> Outcome:
+    """Read the finished runs of a method, by rising seed."""
+    runs = sorted(folders, key=lambda folder: RunConfig.load(folder / CONFIG).seed)
+    histories = [read_history(folder / COVERAGE) for folder in runs]
+    ks = [k for k in KS if all(f"coverage/exact_pass@{k}" in history[-1] for history in histories)]
+    final = {k: np.array([history[-1][f"coverage/exact_pass@{k}"] for history in histories]) for k in ks}
+    key = f"coverage/exact_pass@{min(ALONG, max(ks))}"
+    along = np.array([np.mean([entry[key] for entry in history[1:]]) for history in histories])
+    logged = [_means(folder / LOGS / "progress.csv") for folder in runs]
+    log = {name: np.array([row[name] for row in logged]) for name in _FIGURES}
+    return Outcome(method, final, along, log)
+
+
+def _means(path: Path) -> dict[str, float]:
+    """Means over the rows of SB3's CSV log in which a figure is given."""
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    values = {name: [float(row[name]) for row in rows if row.get(name)] for name in _FIGURES}
+    return {name: float(np.mean(found)) if found else math.nan for name, found in values.items()}
+
+
+def difference(one: NDArray[np.float64], other: NDArray[np.float64]) -> Difference:
+    """Mean of one - other over pairs (S,), with scipy's bootstrap interval (BCa) over the pairs.
+
+    The ends are NaN for fewer than two pairs, and the mean where all differences are equal.
+
+    Raises:
+        ValueError: if scipy is missing, which the extra ``studies`` brings.
+    """
+    stats = scipy_stats()
+    gap = one - other
+    mean = float(gap.mean())
+    if len(gap) < 2 or np.ptp(gap) < 1e-12:  # BCa divides by the spread
+        end = mean if len(gap) > 1 else math.nan
+        return Difference(mean, end, end)
+    generator = np.random.default_rng(0)
+    ends = stats.bootstrap((gap,), np.mean, n_resamples=_RESAMPLES, rng=generator).confidence_interval
+    return Difference(mean, float(ends.low), float(ends.high))
+
+
+def scipy_stats() -> Any:
+    """The module ``scipy.stats``.
+
+    Raises:
+        ValueError: if scipy is missing, which the extra ``studies`` brings.
+    """
+    try:
+        from scipy import stats
+    except ImportError:
+        raise ValueError('studies need scipy, see the extra "studies" of this package: pip install scipy') from None
+    return stats
+
+
+def coverage_table(outcomes: Sequence[Outcome]) -> str:
+    """Exact pass@k of each method, with the difference from the first one, in percent and points, as Markdown."""
+    base, rows = outcomes[0], []
+    for outcome in outcomes:
+        cells = [_cell(outcome.final[k], base.final[k], outcome is base) for k in base.final]
+        largest = outcome.final[max(base.final)]
+        log_pass = -np.log(np.maximum(largest, np.finfo(float).tiny))
+        rows.append([
+            outcome.method, *cells, _cell(outcome.along, base.along, outcome is base), f"{log_pass.mean():.3f}",
+        ])  # fmt: skip
+    heads = [*(f"pass@{k}" for k in base.final), f"pass@{ALONG} along the run", f"-log pass@{max(base.final)}"]
+    return markdown_table(["", *heads], rows, has_names=True)
+
+
+def allocation_table(outcomes: Sequence[Outcome]) -> str:
+    """What the groups and the allocation were like, means over updates and seeds, as Markdown."""
+    heads = [
+        "groups without a success, %", "without a failure, %", "mazes with rollouts, %", "largest count",
+        "lowest attenuation",
+    ]  # fmt: skip
+    rows = []
+    for outcome in outcomes:
+        values = [float(outcome.log[name].mean()) for name in _FIGURES]
+        shares = [f"{100 * value:.1f}" for value in values[:3]]
+        lowest = "" if math.isnan(values[4]) else f"{values[4]:.2f}"
+        rows.append([outcome.method, *shares, f"{values[3]:.1f}", lowest])
+    return markdown_table(["", *heads], rows, has_names=True)
+
+
+def caption(outcomes: Sequence[Outcome]) -> str:
+    """What the figures of both tables are."""
+    seeds = len(outcomes[0].along)
+    return (
+        f"Exact pass@k on held-out mazes after the last update, in percent, means over {seeds} seeds; in brackets the "
+        f"difference from {outcomes[0].method} in points, paired by seed, with its 95 % bootstrap interval over the "
+        f"seeds (BCa, {_RESAMPLES:,} resamples, scipy). Along the run: mean over the evaluations after the warm start. "
+        "In the second table a group's rates count the mazes that got rollouts; the lowest attenuation is by what the "
+        "method knew of p, and not logged where it knew nothing."
+    )
+
+
+def _cell(values: NDArray[np.float64], base: NDArray[np.float64], is_base: bool) -> str:
+    if is_base:
+        return f"{100 * values.mean():.1f}"
+    gap = Difference(*(100 * end for end in difference(values, base)))
+    ends = "" if math.isnan(gap.low) else f" [{gap.low:+.1f}, {gap.high:+.1f}]"
+    return f"{100 * values.mean():.1f} ({gap.mean:+.1f}{ends})"
+
+
+def report(outcomes: Sequence[Outcome]) -> str:
+    """Both tables and what they are."""
+    return "\n\n".join((coverage_table(outcomes), allocation_table(outcomes), caption(outcomes))) + "\n"
+
+
+def to_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Everything by seed, as JSON can hold it."""
+    return [
+        {
+            "method": outcome.method,
+            "pass_at_k": {str(k): values.tolist() for k, values in outcome.final.items()},
+            "along_the_run": outcome.along.tolist(),
+            "log": {
+                name: [None if math.isnan(v) else v for v in values.tolist()] for name, values in outcome.log.items()
+            },
+        }
+        for outcome in outcomes
+    ]
