@@ -83,8 +83,8 @@ class Compare:
         return 0
 
     def _trained(self, console: Console) -> list[Path]:
+        from sera_maze.studies.extras import scipy_stats
         from sera_maze.studies.matched_budget import QUICK, SETTINGS, matched_runs
-        from sera_maze.studies.matched_report import scipy_stats
 
         if self.folders:
             raise ValueError("--train makes the runs that are compared; leave the folders out")

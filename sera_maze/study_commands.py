@@ -19,23 +19,23 @@ class Align:
     """A small version, under a minute."""
     seed: int = 0
     """Fixes mazes, policies and rollouts."""
-    threads: int | None = None
-    """CPU threads of torch."""
+    processes: int = 2
+    """Trainings and batches of mazes at a time, each on one thread; the numbers are the same for any."""
     out: Path = Path("alignment")
-    """Folder for alignment.md, .png and .json."""
+    """Folder for alignment.md, .png and .json, and alignment_estimators.png."""
 
     def run(self, console: Console) -> int:
         """Measure, print the tables, and return the exit status."""
-        from sera_maze.run_folder import set_threads  # torch and matplotlib load only here, like what follows
+        # torch and matplotlib load only here
         from sera_maze.studies.alignment import QUICK, Setting, alignment_study
-        from sera_maze.studies.alignment_report import markdown, paired_test, write_report
+        from sera_maze.studies.alignment_report import markdown, write_report
+        from sera_maze.studies.extras import scipy_stats
 
-        set_threads(self.threads)
-        paired_test()  # which says at once if scipy is missing
+        scipy_stats()  # which says at once if scipy is missing
         check_folder("--out", self.out)
         self.out.mkdir(parents=True, exist_ok=True)
         setting = replace(QUICK if self.quick else Setting(), seed=self.seed)
-        rows = alignment_study(setting, console.print)
+        rows = alignment_study(setting, console.print, processes=self.processes)
         console.print(Markdown(markdown(rows, setting)))
         for path in write_report(rows, setting, self.out):
             console.print(f"wrote {path}")

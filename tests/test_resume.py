@@ -52,8 +52,8 @@ def model(name):
     options["learning_rate"] = LinearSchedule(3e-3, 1e-3, 1.0)
     if name == "map":
         return SERA("MazePolicy", mazes(MazeEnv), policy_kwargs={"channels": 8}, **options)
-    if name == "critic":
-        return SERA("MazePolicy", mazes(MazeEnv), success="critic", policy_kwargs={"channels": 8}, **options)
+    if name in ("critic", "critic_history"):
+        return SERA("MazePolicy", mazes(MazeEnv), success=name, policy_kwargs={"channels": 8}, **options)
     if name == "vector":
         options["policy_kwargs"] = {"net_arch": [16], "activation_fn": torch.nn.ReLU}
         return SERA("MlpPolicy", mazes(MazeVecEnv, num_envs=8), n_epochs=2, ent_coef=0.01, **options)
@@ -155,7 +155,17 @@ def run(*arguments, **options):
 
 
 # Within the first epoch, at its end, within the last.
-CASES = [("map", 2), ("map", 3), ("map", 7), ("critic", 7), ("vector", 2), ("step", 3), ("step", 7), ("dropout", 7)]
+CASES = [
+    ("map", 2),
+    ("map", 3),
+    ("map", 7),
+    ("critic", 7),
+    ("critic_history", 7),
+    ("vector", 2),
+    ("step", 3),
+    ("step", 7),
+    ("dropout", 7),
+]
 
 
 @pytest.fixture(scope="module")

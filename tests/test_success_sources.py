@@ -13,6 +13,7 @@ from sera_maze.allocators import allocate_knapsack, allocate_posterior, allocate
 from sera_maze.envs import FreshMazes, MazeEnv, MazePool, PromptQueue
 from sera_maze.exact import success_probability
 from sera_maze.maxrl import SERA, MaxRL
+from sera_maze.success_sources import _critic_logits
 from sera_maze.vec_env import MazeVecEnv
 
 POOL = MazePool.generate(30, 7, "prim", seed=1, endpoints="distance", distance=2)  # near enough to be found
@@ -103,6 +104,27 @@ def test_fresh_mazes_with_stock_policies_and_worker_processes():
 def test_a_history_cannot_learn_about_fresh_mazes():
     with pytest.raises(ValueError, match="use success='critic'"):
         make(SERA, maze_env(FRESH))
+    for allocator in ("sera", "uniform"):
+        with pytest.raises(ValueError, match=r"success='critic_history' learns .* use success='critic'"):
+            make(MaxRL, maze_env(FRESH), allocator=allocator, success="critic_history")
+
+
+@pytest.mark.parametrize("policy", ["MazePolicy", "MlpPolicy"])
+def test_a_history_that_begins_with_the_critic(policy):
+    model = make(SERA, MazeVecEnv(8, POOL, on_wall="stay", max_steps=20), policy, success="critic_history")
+    prompts = torch.arange(30)
+    critic = torch.sigmoid(_critic_logits(model, prompts).double())
+    torch.testing.assert_close(model.success_estimator.probability(prompts), critic)  # nothing has been tried yet
+    before = parameters(model)
+    model.learn(10**9, total_updates=3)  # one epoch
+    assert not torch.equal(parameters(model), before)
+    after = torch.sigmoid(_critic_logits(model, prompts).double())
+    assert not torch.allclose(after, critic)  # the critic is trained
+    evidence = model.success_estimator.state_dict()["evidence"]
+    assert evidence.sum() == 3 * 40
+    won, lost = model.success_estimator.posterior(prompts)
+    torch.testing.assert_close(won, evidence[0] + 2 * after)
+    torch.testing.assert_close(lost, evidence[1] + 2 * (1 - after))
 
 
 def test_a_warm_start_with_fresh_mazes():

@@ -1,9 +1,9 @@
-"""The table, the figure and the files of `alignment_study`."""
+"""The text, the figures and the files of `alignment_study`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,88 +12,91 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from sera_maze.envs.atomic_files import whole_file, write_text
 from sera_maze.evaluation_tables import markdown_table
-from sera_maze.studies.alignment import ESTIMATORS, EXACT, UNIFORM, Row, Setting
+from sera_maze.studies.alignment import ESTIMATORS, UNIFORM, Setting
+from sera_maze.studies.alignment_bench import Row
+from sera_maze.studies.alignment_tables import (
+    answer,
+    budgets_of,
+    cosine_table,
+    difference,
+    direction_table,
+    estimators_table,
+    median_p,
+    policies,
+    values,
+)
 
-# Okabe and Ito's colours, with a marker and a line style each, so that no two lines differ by colour alone.
-_STYLES = {
+_Style = tuple[str, str, str]
+# Okabe and Ito's colours, with a marker and a line style each, so that no two lines of a figure differ by colour alone.
+_COMMON: dict[str, _Style] = {
     "MaxRL, uniform": ("#d55e00", "s", "--"),
     "SERA, exact p": ("#0072b2", "o", "-"),
+}
+_ALLOCATIONS: dict[str, _Style] = {
+    **_COMMON,
     "SERA, history": ("#56b4e9", "^", "-"),
-    "SERA, critic": ("#009e73", "v", "-"),
+    "SERA, posterior": ("#009e73", "v", "-"),
+    "SERA, critic": ("#cc79a7", "D", "-"),
+    "VIP, exact p": ("#e69f00", "P", "-."),
+    "Knapsack, exact p": ("#000000", "x", ":"),
+}
+_ADVANTAGES: dict[str, _Style] = {
+    **_COMMON,
     "SERA, exact p, no correction": ("#cc79a7", "D", ":"),
     "success average": ("#e69f00", "P", "--"),
     "RLOO": ("#000000", "x", "-."),
-    "GRPO": ("#777777", "+", "-."),
-    "REINFORCE": ("#aaaaaa", "*", "-."),
+    "GRPO": ("#009e73", "v", "-."),
+    "REINFORCE": ("#56b4e9", "^", "-."),
 }
-
-
-def cosines(rows: Sequence[Row], side: int, level: float, budget: int, estimator: str) -> NDArray[np.float64]:
-    """(batches,) mean cosines of one estimator, in the order of the batches."""
-    found = [
-        row for row in rows if (row.side, row.level, row.budget, row.estimator) == (side, level, budget, estimator)
-    ]
-    return np.array([row.cosine for row in sorted(found, key=lambda row: row.batch)])
-
-
-def paired_test() -> Callable[..., Any]:
-    """Scipy's t test of one sample, for differences.
-
-    Raises:
-        ValueError: if scipy is missing, which the extra ``studies`` brings.
-    """
-    try:
-        from scipy import stats
-    except ImportError:
-        raise ValueError("the tests need the extra 'studies': pip install scipy") from None
-    test: Callable[..., Any] = stats.ttest_1samp
-    return test
-
-
-def difference(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[float, float]:
-    """Mean of one - other, paired by batch, and the p-value of a paired t test; NaN for fewer than two batches.
-
-    Raises:
-        ValueError: see `paired_test`.
-    """
-    gap = one - other
-    if len(gap) < 2 or not gap.any():
-        return float(gap.mean()), float("nan")
-    return float(gap.mean()), float(paired_test()(gap, 0.0).pvalue)
+# Names of the files and their lines.
+FIGURES = {"alignment": _ALLOCATIONS, "alignment_estimators": _ADVANTAGES}
 
 
 def markdown(rows: Sequence[Row], setting: Setting) -> str:
-    """Mean cosines, one table for each size and policy, and SERA's differences from uniform MaxRL below."""
-    parts = [caption(setting)]
-    budgets = sorted({row.budget for row in rows})
-    for side, level in sorted({(row.side, row.level) for row in rows}):
+    """What was measured, the answer, the summary tables, and a table of all estimators for each policy."""
+    parts = [
+        caption(setting),
+        answer(rows) + "\n",
+        "### Uniform MaxRL / SERA with exact p\n",
+        f"Mean cosines, * for a difference with p < 0.01:\n\n{cosine_table(rows)}\n",
+        f"Direction and noise:\n\n{direction_table(rows)}\n",
+        f"### All estimators, mean cosines over the sizes\n\n{estimators_table(rows)}\n",
+    ]
+    for side, level in policies(rows):
         here = [row for row in rows if (row.side, row.level) == (side, level)]
         medians = [row.median_p for row in here]
         batches = len({row.batch for row in here})
         parts.append(
             f"### {side}x{side}, median p {min(medians):.2g} to {max(medians):.2g} over {batches} batches of mazes\n"
         )
-        heads = ["mean cosine (sd within a batch)", *(f"N0={budget}" for budget in budgets)]
-        lines: list[list[str]] = []
-        for name in ESTIMATORS:
-            cells = []
-            for budget in budgets:
-                spread = [row.spread for row in here if (row.budget, row.estimator) == (budget, name)]
-                cells.append(f"{cosines(rows, side, level, budget, name).mean():+.3f} ({np.mean(spread):.2f})")
-            lines.append([name, *cells])
-        for name in (EXACT, "SERA, history", "SERA, critic"):
-            cells = []
-            for budget in budgets:
-                pair = (cosines(rows, side, level, budget, which) for which in (name, UNIFORM))
-                gap, p_value = difference(*pair)
-                cells.append(f"{gap:+.3f}, p={p_value:.2g}")
-            lines.append([f"{name} less {UNIFORM}", *cells])
-        parts.append(markdown_table(heads, lines, has_names=True) + "\n")
+        parts.append(_table(here, side, level) + "\n")
     return "\n".join(parts)
+
+
+def _table(rows: Sequence[Row], side: int, level: float) -> str:
+    """All estimators on one policy, differences of the allocations from uniform, and how well p was known."""
+    budgets = budgets_of(rows)
+    lines: list[list[str]] = []
+    for name in ESTIMATORS:
+        cells = []
+        for budget in budgets:
+            cosine, spread = (values(rows, side, level, budget, name, what).mean() for what in ("cosine", "spread"))
+            cells.append(f"{cosine:+.3f} ({spread:.2f})")
+        lines.append([name, *cells])
+    others = [name for name in _ALLOCATIONS if name != UNIFORM]
+    for name in others:
+        gaps = [
+            difference(*(values(rows, side, level, budget, which) for which in (name, UNIFORM))) for budget in budgets
+        ]
+        lines.append([f"{name} less {UNIFORM}", *(f"{gap:+.3f}, p={p_value:.2g}" for gap, p_value in gaps)])
+    for name in ("SERA, history", "SERA, critic"):
+        ranks = (values(rows, side, level, budget, name, "rank_correlation").mean() for budget in budgets)
+        lines.append([f"{name}: rank correlation with exact p", *(f"{rank:.2f}" for rank in ranks)])
+    heads = ["mean cosine (sd within a batch)", *(f"N0={budget}" for budget in budgets)]
+    return markdown_table(heads, lines, has_names=True)
 
 
 def caption(setting: Setting) -> str:
@@ -103,43 +106,52 @@ def caption(setting: Setting) -> str:
         f"mazes. Each size has one policy in training (seed {setting.seed}), which is measured when its median "
         f"p on other mazes first passes a level: on {setting.batches} batches of mazes, with {setting.draws} "
         "estimates each. N0 is the number of rollouts a maze; all estimators have the same, but that SERA's "
-        "history is of N0 further, earlier rollouts a maze with the same policy. sd is over the estimates of "
-        "a batch, mean over batches; differences are paired by batch, p is of a t test over the batches of "
-        "this one policy, not corrected for the number of tests.\n"
+        "history and posterior are of N0 further, earlier rollouts a maze with the same policy, and its critic, a "
+        "network of its own, was fitted before to sampled outcomes of that policy on other mazes "
+        f"({setting.critic_updates} updates for each policy). sd is over the estimates of a batch, mean over batches; "
+        "differences are paired by batch, p is of a t test over the batches of this one policy, not corrected for the "
+        "number of tests.\n"
     )
 
 
-def draw(rows: Sequence[Row]) -> Figure:
-    """Mean cosine against N0, one panel for each size (down) and policy (across); bars are standard errors."""
+def draw(rows: Sequence[Row], styles: Mapping[str, tuple[str, str, str]]) -> Figure:
+    """Mean cosine against N0, one panel for each size (down) and policy (across); bars are standard errors.
+
+    Args:
+        rows: of `alignment_study`.
+        styles: colour, marker and line style of each estimator to show.
+    """
     sides, levels = (sorted({getattr(row, name) for row in rows}) for name in ("side", "level"))
     figure = Figure(figsize=(3.6 * len(levels) + 2.4, 2.9 * len(sides) + 0.5), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(sides), len(levels), squeeze=False, sharex=True, sharey=True)
     for panel_row, side in zip(panels, sides, strict=True):
         for panel, level in zip(panel_row, levels, strict=True):
-            _draw_panel(panel, rows, side, level)
+            _draw_panel(panel, [row for row in rows if (row.side, row.level) == (side, level)], styles)
     handles, names = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside right center", frameon=False, fontsize=8)
+    figure.legend(handles, names, loc="outside right center", frameon=False, fontsize=9)
     figure.supxlabel("rollouts a maze, N0")
     figure.supylabel("cosine with the exact likelihood gradient")
     return figure
 
 
-def _draw_panel(panel: Axes, rows: Sequence[Row], side: int, level: float) -> None:
-    here = [row for row in rows if (row.side, row.level) == (side, level)]
-    budgets = sorted({row.budget for row in here})
-    for name, (colour, mark, line) in _STYLES.items():
-        columns = [cosines(rows, side, level, budget, name) for budget in budgets]
+def _draw_panel(panel: Axes, rows: Sequence[Row], styles: Mapping[str, tuple[str, str, str]]) -> None:
+    side, level = rows[0].side, rows[0].level
+    budgets = budgets_of(rows)
+    for place, (name, (colour, mark, line)) in enumerate(styles.items()):
+        columns = [values(rows, side, level, budget, name) for budget in budgets]
         error = [0.0 if len(each) < 2 else each.std(ddof=1) / len(each) ** 0.5 for each in columns]
         means = [each.mean() for each in columns]
+        # Side by side, so that the bars of one budget can be told apart.
+        shifted = np.array(budgets) * 2 ** (0.05 * (place - len(styles) // 2))
         panel.errorbar(
-            budgets, means, error, color=colour, marker=mark, linestyle=line, label=name, capsize=2, markersize=4,
-            linewidth=1.2,
+            shifted, means, error, color=colour, marker=mark, linestyle=line, label=name, capsize=2, markersize=4,
+            linewidth=1.2, elinewidth=0.8,
         )  # fmt: skip
     panel.set_xscale("log", base=2)
     panel.set_xticks(budgets, [str(budget) for budget in budgets])
     panel.grid(alpha=0.3)
-    panel.set_title(f"{side}x{side}, median p {np.median([row.median_p for row in here]):.2g}", fontsize=9)
+    panel.set_title(f"{side}x{side}, median p {median_p(rows, side, level):.2g}", fontsize=9)
 
 
 def _without_nan(row: Row) -> dict[str, object]:
@@ -147,12 +159,20 @@ def _without_nan(row: Row) -> dict[str, object]:
 
 
 def write_report(rows: Sequence[Row], setting: Setting, folder: Path) -> list[Path]:
-    """Write alignment.json, alignment.md and alignment.png into a folder; return their paths."""
-    paths = [folder / f"alignment.{suffix}" for suffix in ("json", "md", "png")]
+    """Write alignment.json and .md, and a .png for each of `FIGURES`, into a folder; return their paths."""
     record = {"setting": asdict(setting), "rows": [_without_nan(row) for row in rows]}
-    write_text(paths[0], json.dumps(record, indent=1) + "\n")
-    write_text(paths[1], markdown(rows, setting) + "\n")
-    figure = draw(rows)
-    with whole_file(paths[2]) as file:
-        figure.savefig(file, format="png", dpi=110)
+    texts = {"json": json.dumps(record, indent=1), "md": markdown(rows, setting)}
+    paths = [write_text(folder / f"alignment.{suffix}", text + "\n") for suffix, text in texts.items()]
+    for name, styles in FIGURES.items():
+        figure, path = draw(rows, styles), folder / f"{name}.png"
+        with whole_file(path) as file:
+            figure.savefig(file, format="png", dpi=110)
+        paths.append(path)
     return paths
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows in an alignment.json that `write_report` wrote."""
+    rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    known = [{name: float("nan") if value is None else value for name, value in row.items()} for row in rows]
+    return [Row._make(row[name] for name in Row._fields) for row in known]

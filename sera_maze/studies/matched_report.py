@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from sera_maze.callbacks import read_history
 from sera_maze.evaluation_tables import markdown_table
 from sera_maze.presets import RunConfig
 from sera_maze.run_folder import CONFIG, COVERAGE, LOGS
+from sera_maze.studies.extras import scipy_stats
 
 KS = (1, 32, 256)
 ALONG = 32  # the k of the mean over the run
@@ -91,31 +92,33 @@ def difference(one: NDArray[np.float64], other: NDArray[np.float64]) -> Differen
     return Difference(mean, float(ends.low), float(ends.high))
 
 
-def scipy_stats() -> Any:
-    """The module ``scipy.stats``.
-
-    Raises:
-        ValueError: if scipy is missing, which the extra ``studies`` brings.
-    """
-    try:
-        from scipy import stats
-    except ImportError:
-        raise ValueError('studies need scipy, see the extra "studies" of this package: pip install scipy') from None
-    return stats
-
-
 def coverage_table(outcomes: Sequence[Outcome]) -> str:
     """Exact pass@k of each method, with the difference from the first one, in percent and points, as Markdown."""
-    base, rows = outcomes[0], []
+    rows = []
     for outcome in outcomes:
-        cells = [_cell(outcome.final[k], base.final[k], outcome is base) for k in base.final]
-        largest = outcome.final[max(base.final)]
-        log_pass = -np.log(np.maximum(largest, np.finfo(float).tiny))
-        rows.append([
-            outcome.method, *cells, _cell(outcome.along, base.along, outcome is base), f"{log_pass.mean():.3f}",
-        ])  # fmt: skip
-    heads = [*(f"pass@{k}" for k in base.final), f"pass@{ALONG} along the run", f"-log pass@{max(base.final)}"]
+        log_pass = -np.log(np.maximum(outcome.final[max(outcome.final)], np.finfo(float).tiny))
+        rows.append([outcome.method, *_cells(outcome, outcomes[0]), f"{log_pass.mean():.3f}"])
+    heads = [*_heads(outcomes[0]), f"-log pass@{max(outcomes[0].final)}"]
     return markdown_table(["", *heads], rows, has_names=True)
+
+
+def settings_table(studies: Mapping[str, Sequence[Outcome]]) -> str:
+    """The same for several settings, a row for each setting and method; the first method is what others differ from."""
+    rows = []
+    for setting, outcomes in studies.items():
+        for number, outcome in enumerate(outcomes):
+            rows.append([setting if not number else "", outcome.method, *_cells(outcome, outcomes[0])])
+    first = next(iter(studies.values()))[0]
+    return markdown_table(["", "", *_heads(first)], rows, has_names=True)
+
+
+def _heads(outcome: Outcome) -> list[str]:
+    return [*(f"pass@{k}" for k in outcome.final), f"pass@{ALONG} along the run"]
+
+
+def _cells(outcome: Outcome, base: Outcome) -> list[str]:
+    pairs = [*((outcome.final[k], base.final[k]) for k in base.final), (outcome.along, base.along)]
+    return [_cell(*pair, outcome is base) for pair in pairs]
 
 
 def allocation_table(outcomes: Sequence[Outcome]) -> str:

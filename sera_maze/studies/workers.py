@@ -1,78 +1,143 @@
-"""Jobs of a study in processes of one thread each, which end when the study is stopped."""
+"""Jobs of a study in processes of one thread each, which end when the study is stopped, or its process dies."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import signal
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import torch
+
+Submit = Callable[..., Future[Any]]
 Result = TypeVar("Result")
+_SECONDS_TO_SAVE = 30.0
 
 
 def in_workers(
     function: Callable[..., Result], jobs: Sequence[tuple[Any, ...]], processes: int
 ) -> Iterator[tuple[int, Result]]:
-    """Call ``function(*job)`` for every job, in processes; the jobs begin in their order.
-
-    When this process is stopped by Ctrl-C or SIGTERM, or a job fails, jobs that have begun get a KeyboardInterrupt, and
-    those that have not are dropped.
+    """Call ``function(*job)`` for every job; the jobs begin in their order.
 
     Args:
         function: at the top of a module.
         jobs: arguments, which can be pickled.
-        processes: jobs at a time.
+        processes: see `workers`.
 
     Yields:
         The number of a job and its result, as they are finished.
     """
     if not jobs:
         return
-    # Fresh interpreters: torch's threads do not survive a fork.
-    context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(min(processes, len(jobs)), context, initializer=_begin_worker)
+    with workers(min(processes, len(jobs))) as submit:
+        if processes == 1 or len(jobs) == 1:
+            for number, job in enumerate(jobs):
+                yield number, submit(function, *job).result()
+            return
+        numbers = {submit(function, *job): number for number, job in enumerate(jobs)}
+        for done in as_completed(numbers):
+            yield numbers[done], done.result()
+
+
+@contextmanager
+def workers(processes: int) -> Iterator[Submit]:
+    """Start processes; what is given is called with a function and its arguments, and returns a `Future`.
+
+    When the block is left by an exception, such as Ctrl-C or SIGTERM, jobs that have begun get a KeyboardInterrupt, and
+    those that have not are dropped.
+
+    Args:
+        processes: jobs at a time; for 1 there are no processes, and the functions run here, at once.
+    """
+    if processes == 1:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            with _sigterm_is_an_interrupt():
+                yield _called_here
+        finally:
+            torch.set_num_threads(threads)
+        return
+    others = set(multiprocessing.active_children())
+    context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
+    stop = context.Event()
+    executor = ProcessPoolExecutor(processes, context, initializer=_begin_worker, initargs=(stop,))
+
+    def submit(function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        with _interrupts_blocked():
+            return executor.submit(_in_worker, function, *arguments)
+
     try:
-        with _stopped_by_sigterm():
-            numbers = {executor.submit(_in_worker, function, *job): number for number, job in enumerate(jobs)}
-            for done in as_completed(numbers):
-                yield numbers[done], done.result()
+        with _sigterm_is_an_interrupt():
+            yield submit
     except BaseException:
-        for child in multiprocessing.active_children():
-            if child.pid is not None:
-                os.kill(child.pid, signal.SIGINT)
+        stop.set()
+        for child in set(multiprocessing.active_children()) - others:
+            assert child.pid is not None
+            os.kill(child.pid, signal.SIGINT)
         raise
     finally:
         executor.shutdown(cancel_futures=True)
 
 
-_stopped: list[bool] = []  # in a worker: not empty when it takes no more jobs
+def _called_here(function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(function(*arguments))
+    return future
 
 
-def _in_worker(function: Callable[..., Result], *job: Any) -> Result:
-    if _stopped:  # a job that waited for a worker already cannot be dropped any more
+_stop: list[Any] = []  # in a worker: the event that tells it to take no more jobs
+
+
+def _in_worker(function: Callable[..., Result], /, *arguments: Any) -> Result:
+    if _stop[0].is_set():  # a job that waited at this worker could not be dropped any more
         raise KeyboardInterrupt
-    try:
-        return function(*job)
-    except KeyboardInterrupt:
-        _stopped.append(True)
-        raise
+    return function(*arguments)
 
 
-def _begin_worker() -> None:
-    import torch
-
+def _begin_worker(stop: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "setpgrp"):
         os.setpgrp()  # the terminal's Ctrl-C is for the parent, which passes it on
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the parent's shell has it ignored
+    _stop.append(stop)
     torch.set_num_threads(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    parent.join()
+    os.kill(os.getpid(), signal.SIGINT)  # so that a training saves
+    time.sleep(_SECONDS_TO_SAVE)
+    os._exit(1)
 
 
 @contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
+def _interrupts_blocked() -> Iterator[None]:
+    """Hold Ctrl-C back, here and in processes that are started meanwhile: it reaches them too, while they import."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _sigterm_is_an_interrupt() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # others cannot set handlers
         yield
         return
