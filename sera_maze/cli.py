@@ -21,7 +21,7 @@ from sera_maze.compare_commands import Compare
 from sera_maze.envs.atomic_files import write_text
 from sera_maze.envs.checks import check_int
 from sera_maze.envs.pool import MazePool
-from sera_maze.study_commands import Align
+from sera_maze.study_commands import Align, Digits
 from sera_maze.train_commands import Bench, Eval, Train, load_pool
 from sera_maze.watch_commands import Play, Watch
 
@@ -102,7 +102,7 @@ class Mazes:
 
 COMMANDS: dict[str, Any] = {
     "train": Train, "eval": Eval, "compare": Compare, "mazes": Mazes, "bench": Bench, "watch": Watch, "play": Play,
-    "align": Align,
+    "align": Align, "digits": Digits,
 }  # fmt: skip
 
 

@@ -244,20 +244,23 @@ class _StepLog:
         self._rollouts.append(self.current[active].copy())
         self.step += 1
         self.returns[self.current[active]] += rewards[active]
-        for n in active[dones[active]]:
-            rollout, info = self.current[n], infos[n]
-            if info.get("prompt") != self.played[rollout] or "is_success" not in info:
+        ended = active[dones[active]]
+        rollouts, last = self.current[ended], [infos[n] for n in ended.tolist()]
+        for n, prompt, info in zip(ended.tolist(), self.played[rollouts].tolist(), last, strict=True):
+            if info.get("prompt") != prompt or "is_success" not in info:
                 raise RuntimeError(
-                    f"environment {n} was assigned prompt {self.played[rollout]}, but its last info has prompt="
+                    f"environment {n} was assigned prompt {prompt}, but its last info has prompt="
                     f"{info.get('prompt')!r} and is_success={info.get('is_success')!r}; a promptable environment obeys "
                     "assign() and reports both (see sera_maze.envs.PromptQueue). A time limit put around it hides the "
                     "end from it: put TimeLimit inside PromptQueue, and give MazeEnv max_steps instead"
                 )
-            self.success[rollout], self.lengths[rollout] = bool(info["is_success"]), self.step[n]
+        self.success[rollouts] = [bool(info["is_success"]) for info in last]
+        self.lengths[rollouts] = self.step[ended]
+        for rollout, info in zip(rollouts.tolist(), last, strict=True):
             if "episode" in info:  # the return before wrappers such as VecNormalize changed the rewards
                 self.returns[rollout] = info["episode"]["r"]
-            self.current[n] += self.num_envs
-            self.step[n] = 0
+        self.current[ended] += self.num_envs
+        self.step[ended] = 0
         return len(active)
 
     def rollouts(self, prompts: Tensor, counts: Tensor, owner: Tensor) -> Rollouts:

@@ -1,0 +1,167 @@
+"""Run every study of docs/results.md and put its tables and figures there.
+
+    pip install -c constraints.txt -e ".[studies]"
+    python docs/results.py [--out results] [--only alignment digits default hard ...]
+
+What is finished in the folder is kept, so that it can be stopped and run again. The tables replace what stands between
+the marks ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` in docs/results.md, the figures those in docs/.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from sera_maze.cli import main as sera_maze
+from sera_maze.compare import compare
+from sera_maze.compare_figure import save_figure
+from sera_maze.envs.atomic_files import write_text
+from sera_maze.studies.alignment_report import read_rows
+from sera_maze.studies.alignment_tables import answer, cosine_table, direction_table, estimators_table
+from sera_maze.studies.digits_report import read_runs, table
+from sera_maze.studies.matched_budget import outcomes
+from sera_maze.studies.matched_report import allocation_table, coverage_table, settings_table
+
+DOCS = Path(__file__).parent
+RESULTS = DOCS / "results.md"
+ALIGNMENT, DIGITS, DEFAULT = "alignment", "digits", "default"
+CLAIM = ("uniform", "sera", "sera-critic-history", "sera-exact")
+FEW = ("uniform", "sera")
+# Setting of `sera-maze compare --train` -> methods, the first of which is what the others are compared with.
+MATCHED = {
+    DEFAULT: (
+        "uniform", "sera", "sera-critic", "sera-critic-history", "sera-posterior", "sera-exact", "vip", "knapsack",
+        "rloo", "grpo",
+    ),
+    "hard": CLAIM,
+    "easy": CLAIM,
+    "graded": CLAIM,
+    "small-pool": CLAIM,
+    "large-pool": CLAIM,
+    "fresh": ("uniform", "sera-critic", "sera-exact"),
+    "more-rollouts": CLAIM,
+    "17x17": CLAIM,
+    "no-threshold": FEW,
+    "low-rate": FEW,
+    "high-rate": FEW,
+    "no-clipping": FEW,
+}  # fmt: skip
+DIGITS_TABLES = {
+    "long-tailed": ("pass@1, %", "pass@1, rarest classes, %", "mean log p", "cosine with the exact gradient"),
+    "balanced": ("pass@1, %", "pass@32, %", "cosine with the exact gradient"),
+}
+SEEDS = 10
+SECONDS = "seconds.json"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Run the studies of docs/results.md and put their tables and figures there."""
+
+    out: Path = Path("results")
+    """Folder of the studies."""
+    only: tuple[str, ...] = (ALIGNMENT, DIGITS, *MATCHED)
+    """What to run and to refresh."""
+    processes: int = 2
+    """At a time."""
+
+
+def run(name: str, folder: Path, processes: int) -> None:
+    """Run a study, or what is left of it, and add up the seconds that it took."""
+    options = ["--processes", str(processes), "--out", str(folder)]
+    if name in MATCHED:
+        command = [
+            "compare",
+            "--train",
+            "--setting",
+            name,
+            "--methods",
+            *MATCHED[name],
+            "--seeds",
+            str(SEEDS),
+            *options,
+        ]
+    elif (folder / f"{name}.json").exists():
+        return
+    else:
+        command = ["align" if name == ALIGNMENT else name, *options]
+    started = time.monotonic()
+    if status := sera_maze(command):
+        raise SystemExit(status)
+    path = folder / SECONDS
+    before = json.loads(path.read_text()) if path.exists() else 0.0
+    write_text(path, json.dumps(before + time.monotonic() - started))
+
+
+def blocks(name: str, folder: Path) -> dict[str, str]:
+    """What docs/results.md has of a study: name of the marks to text."""
+    minutes = f"{max(1, round(json.loads((folder / SECONDS).read_text()) / 60))} minutes"
+    found = {f"{name} time": minutes}
+    if name == ALIGNMENT:
+        rows = read_rows(folder / "alignment.json")
+        found |= {
+            "cosines": cosine_table(rows),
+            "answer": answer(rows),
+            "directions": direction_table(rows),
+            "estimators": estimators_table(rows),
+        }
+    elif name == DIGITS:
+        runs, setting = read_runs(folder / "digits.json")
+        for variant, names in DIGITS_TABLES.items():
+            found[f"digits {variant}"] = "\n\n".join(table(runs, setting, variant, which) for which in names)
+    elif name == DEFAULT:
+        results = outcomes(folder / "runs", MATCHED[name])
+        found |= {"coverage": coverage_table(results), "allocations": allocation_table(results)}
+    else:
+        found[name] = settings_table({name: outcomes(folder / "runs", MATCHED[name])})
+    return found
+
+
+def figures(name: str, folder: Path) -> None:
+    """Put the figures of a study into docs/."""
+    if name == ALIGNMENT:
+        for figure in ("alignment.png", "alignment_estimators.png"):
+            shutil.copyfile(folder / figure, DOCS / figure)
+    elif name == DIGITS:
+        shutil.copyfile(folder / "digits.png", DOCS / "digits.png")
+    elif name == DEFAULT:
+        chosen = [folder / "runs" / f"{method}-{seed}" for method in CLAIM for seed in range(SEEDS)]
+        save_figure(compare(chosen), DOCS / "matched_budget.png")
+
+
+def refreshed(text: str, found: dict[str, str]) -> str:
+    """Put texts between their marks.
+
+    Raises:
+        ValueError: if there is no place for one.
+    """
+    for name, block in found.items():
+        gap = "\n\n" if "|" in block or "\n" in block else ""
+        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+        filled = f"{begin}{gap}{block.strip()}{gap}{end}"
+        text, number = re.subn(f"{begin}.*?{end}", lambda _, filled=filled: filled, text, flags=re.DOTALL)  # type: ignore[misc]
+        if not number:
+            raise ValueError(f"{RESULTS} has no place {begin}{end}")
+    return text
+
+
+def main(arguments: Arguments) -> None:
+    """Run what is left, and refresh docs/results.md study by study."""
+    for name in arguments.only:
+        if name not in (ALIGNMENT, DIGITS, *MATCHED):
+            raise SystemExit(f"--only {name}: there are {', '.join((ALIGNMENT, DIGITS, *MATCHED))}")
+    for name in arguments.only:
+        folder = arguments.out / name
+        run(name, folder, arguments.processes)
+        write_text(RESULTS, refreshed(RESULTS.read_text(encoding="utf-8"), blocks(name, folder)))
+        figures(name, folder)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments))
