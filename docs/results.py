@@ -31,7 +31,7 @@ from sera_maze.studies.matched_report import allocation_table, coverage_table, s
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "results.md"
 ALIGNMENT, DIGITS, DEFAULT = "alignment", "digits", "default"
-CLAIM = ("uniform", "sera", "sera-critic-history", "sera-exact")
+CLAIM = ("uniform", "sera", "sera-posterior", "sera-critic-history", "sera-exact")
 FEW = ("uniform", "sera")
 # Setting of `sera-maze compare --train` -> methods, the first of which is what the others are compared with.
 MATCHED = {
@@ -76,23 +76,13 @@ def run(name: str, folder: Path, processes: int) -> None:
     """Run a study, or what is left of it, and add up the seconds that it took."""
     options = ["--processes", str(processes), "--out", str(folder)]
     if name in MATCHED:
-        command = [
-            "compare",
-            "--train",
-            "--setting",
-            name,
-            "--methods",
-            *MATCHED[name],
-            "--seeds",
-            str(SEEDS),
-            *options,
-        ]
+        command = ["compare", "--train", "--setting", name, "--methods", *MATCHED[name], "--seeds", str(SEEDS)]
     elif (folder / f"{name}.json").exists():
         return
     else:
-        command = ["align" if name == ALIGNMENT else name, *options]
+        command = ["align" if name == ALIGNMENT else name]
     started = time.monotonic()
-    if status := sera_maze(command):
+    if status := sera_maze([*command, *options]):
         raise SystemExit(status)
     path = folder / SECONDS
     before = json.loads(path.read_text()) if path.exists() else 0.0
@@ -100,7 +90,7 @@ def run(name: str, folder: Path, processes: int) -> None:
 
 
 def blocks(name: str, folder: Path) -> dict[str, str]:
-    """What docs/results.md has of a study: name of the marks to text."""
+    """What docs/results.md has of a study: name of the marks to text. Settings share a table, of all that are there."""
     minutes = f"{max(1, round(json.loads((folder / SECONDS).read_text()) / 60))} minutes"
     found = {f"{name} time": minutes}
     if name == ALIGNMENT:
@@ -119,7 +109,10 @@ def blocks(name: str, folder: Path) -> dict[str, str]:
         results = outcomes(folder / "runs", MATCHED[name])
         found |= {"coverage": coverage_table(results), "allocations": allocation_table(results)}
     else:
-        found[name] = settings_table({name: outcomes(folder / "runs", MATCHED[name])})
+        others = [name for name in MATCHED if name != DEFAULT and (folder.parent / name / SECONDS).exists()]
+        found["settings"] = settings_table(
+            {name: outcomes(folder.parent / name / "runs", MATCHED[name]) for name in others}
+        )
     return found
 
 
@@ -131,7 +124,8 @@ def figures(name: str, folder: Path) -> None:
     elif name == DIGITS:
         shutil.copyfile(folder / "digits.png", DOCS / "digits.png")
     elif name == DEFAULT:
-        chosen = [folder / "runs" / f"{method}-{seed}" for method in CLAIM for seed in range(SEEDS)]
+        shown = [method for method in CLAIM if method != "sera-posterior"]  # whose curve would lie on another
+        chosen = [folder / "runs" / f"{method}-{seed}" for method in shown for seed in range(SEEDS)]
         save_figure(compare(chosen), DOCS / "matched_budget.png")
 
 

@@ -34,7 +34,7 @@ class Compare:
     """Train runs to compare, on 9x9 mazes (needs the extra "studies")."""
     methods: tuple[
         Literal[
-            "uniform", "sera", "sera-critic", "sera-critic-history", "sera-posterior", "sera-exact", "vip", "knapsack",
+            "uniform", "sera", "uniform-critic", "sera-critic", "sera-critic-history", "sera-posterior", "sera-exact", "vip", "knapsack",
             "rloo", "grpo", "reinforce",
         ], ...
     ] = ("uniform", "sera")  # fmt: skip

@@ -19,6 +19,8 @@ from sera_maze.studies.workers import in_workers
 METHODS: dict[str, dict[str, Any]] = {
     "uniform": {"allocator": "uniform", "success": "history"},
     "sera": {"allocator": "sera", "success": "history"},
+    # With the critic's loss, which shapes the policy too: what the two methods with a critic are to be held against.
+    "uniform-critic": {"allocator": "uniform", "success": "critic"},
     "sera-critic": {"allocator": "sera", "success": "critic"},
     "sera-critic-history": {"allocator": "sera", "success": "critic_history"},
     "sera-posterior": {"allocator": "sera_posterior", "success": "history"},
