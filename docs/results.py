@@ -25,28 +25,29 @@ from sera_maze.envs.atomic_files import write_text
 from sera_maze.studies.alignment_report import read_rows
 from sera_maze.studies.alignment_tables import answer, cosine_table, direction_table, estimators_table
 from sera_maze.studies.digits_report import read_runs, table
-from sera_maze.studies.matched_budget import outcomes
-from sera_maze.studies.matched_report import allocation_table, coverage_table, settings_table
+from sera_maze.studies.matched_budget import SETTINGS, outcomes
+from sera_maze.studies.matched_report import Outcome, allocation_table, coverage_table, settings_table
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "results.md"
 ALIGNMENT, DIGITS, DEFAULT = "alignment", "digits", "default"
-CLAIM = ("uniform", "sera", "sera-posterior", "sera-critic-history", "sera-exact")
+CLAIM = ("uniform", "sera", "sera-posterior", "sera-exact")
+CRITIC = ("uniform-critic", "sera-critic-history")
 FEW = ("uniform", "sera")
 # Setting of `sera-maze compare --train` -> methods, the first of which is what the others are compared with.
 MATCHED = {
     DEFAULT: (
-        "uniform", "sera", "sera-critic", "sera-critic-history", "sera-posterior", "sera-exact", "vip", "knapsack",
-        "rloo", "grpo",
+        "uniform", "sera", "sera-posterior", "sera-exact", "uniform-critic", "sera-critic", "sera-critic-history",
+        "vip", "knapsack", "rloo", "grpo",
     ),
     "hard": CLAIM,
     "easy": CLAIM,
     "graded": CLAIM,
     "small-pool": CLAIM,
-    "large-pool": CLAIM,
-    "fresh": ("uniform", "sera-critic", "sera-exact"),
+    "large-pool": (*CLAIM, *CRITIC),
+    "fresh": ("uniform", "sera-exact", "uniform-critic", "sera-critic"),
     "more-rollouts": CLAIM,
-    "17x17": CLAIM,
+    "17x17": (*CLAIM, *CRITIC),
     "no-threshold": FEW,
     "low-rate": FEW,
     "high-rate": FEW,
@@ -74,19 +75,33 @@ class Arguments:
 
 def run(name: str, folder: Path, processes: int) -> None:
     """Run a study, or what is left of it, and add up the seconds that it took."""
-    options = ["--processes", str(processes), "--out", str(folder)]
+    path = folder / SECONDS  # written last, so that it also tells that the study is finished
+    begun = folder / f"begun_{SECONDS}"
+    if path.exists():
+        return
     if name in MATCHED:
         command = ["compare", "--train", "--setting", name, "--methods", *MATCHED[name], "--seeds", str(SEEDS)]
-    elif (folder / f"{name}.json").exists():
-        return
     else:
         command = ["align" if name == ALIGNMENT else name]
-    started = time.monotonic()
-    if status := sera_maze([*command, *options]):
+    started, before = time.monotonic(), json.loads(begun.read_text()) if begun.exists() else 0.0
+    try:
+        status = sera_maze([*command, "--processes", str(processes), "--out", str(folder)])
+    finally:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(begun, json.dumps(before + time.monotonic() - started))
+    if status:
         raise SystemExit(status)
-    path = folder / SECONDS
-    before = json.loads(path.read_text()) if path.exists() else 0.0
-    write_text(path, json.dumps(before + time.monotonic() - started))
+    begun.rename(path)
+
+
+def places(name: str) -> list[str]:
+    """The names of the marks of a study."""
+    own = {
+        ALIGNMENT: ["cosines", "answer", "directions", "estimators"],
+        DIGITS: [f"digits {variant}" for variant in DIGITS_TABLES],
+        DEFAULT: ["coverage", "allocations"],
+    }
+    return [f"{name} time", *own.get(name, ["settings"])]
 
 
 def blocks(name: str, folder: Path) -> dict[str, str]:
@@ -106,14 +121,16 @@ def blocks(name: str, folder: Path) -> dict[str, str]:
         for variant, names in DIGITS_TABLES.items():
             found[f"digits {variant}"] = "\n\n".join(table(runs, setting, variant, which) for which in names)
     elif name == DEFAULT:
-        results = outcomes(folder / "runs", MATCHED[name])
+        results = _outcomes(name, folder)
         found |= {"coverage": coverage_table(results), "allocations": allocation_table(results)}
     else:
-        others = [name for name in MATCHED if name != DEFAULT and (folder.parent / name / SECONDS).exists()]
-        found["settings"] = settings_table(
-            {name: outcomes(folder.parent / name / "runs", MATCHED[name]) for name in others}
-        )
+        others = [other for other in MATCHED if other != DEFAULT and (folder.parent / other / SECONDS).exists()]
+        found["settings"] = settings_table({other: _outcomes(other, folder.parent / other) for other in others})
     return found
+
+
+def _outcomes(name: str, folder: Path) -> list[Outcome]:
+    return outcomes(SETTINGS[name], MATCHED[name], SEEDS, folder / "runs")
 
 
 def figures(name: str, folder: Path) -> None:
@@ -124,7 +141,7 @@ def figures(name: str, folder: Path) -> None:
     elif name == DIGITS:
         shutil.copyfile(folder / "digits.png", DOCS / "digits.png")
     elif name == DEFAULT:
-        shown = [method for method in CLAIM if method != "sera-posterior"]  # whose curve would lie on another
+        shown = ("uniform", "grpo", "sera", "sera-exact")
         chosen = [folder / "runs" / f"{method}-{seed}" for method in shown for seed in range(SEEDS)]
         save_figure(compare(chosen), DOCS / "matched_budget.png")
 
@@ -139,8 +156,10 @@ def refreshed(text: str, found: dict[str, str]) -> str:
         gap = "\n\n" if "|" in block or "\n" in block else ""
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         filled = f"{begin}{gap}{block.strip()}{gap}{end}"
-        text, number = re.subn(f"{begin}.*?{end}", lambda _, filled=filled: filled, text, flags=re.DOTALL)  # type: ignore[misc]
-        if not number:
+        # Not over the marks of others.
+        parts = re.split(f"{begin}(?:(?!<!-- begin ).)*?{end}", text, flags=re.DOTALL)
+        text = filled.join(parts)
+        if len(parts) == 1:
             raise ValueError(f"{RESULTS} has no place {begin}{end}")
     return text
 
@@ -150,6 +169,9 @@ def main(arguments: Arguments) -> None:
     for name in arguments.only:
         if name not in (ALIGNMENT, DIGITS, *MATCHED):
             raise SystemExit(f"--only {name}: there are {', '.join((ALIGNMENT, DIGITS, *MATCHED))}")
+    text = RESULTS.read_text(encoding="utf-8")
+    for name in arguments.only:  # before hours are spent
+        refreshed(text, dict.fromkeys(places(name), ""))
     for name in arguments.only:
         folder = arguments.out / name
         run(name, folder, arguments.processes)

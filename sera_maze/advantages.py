@@ -88,11 +88,12 @@ def attenuation(success_prob: Tensor | ArrayLike, counts: Tensor | ArrayLike, ki
         kind: as in `group_advantages`.
 
     Returns:
-        float64, of the common shape, exact to rounding for any p. Memory for "grpo" grows with the largest N.
+        float64, of the common shape, without a gradient, exact to rounding for any p; for "grpo" to 9 digits up to
+        N = 100,000, with memory that grows with the largest N.
 
     Raises:
         TypeError: if ``counts`` are not integers.
-        ValueError: for a p outside [0, 1] or NaN, negative counts, another kind.
+        ValueError: for a p outside [0, 1] or NaN, negative counts, shapes that do not broadcast, another kind.
 
     Example:
         >>> attenuation(0.5, [1, 2, 3]).tolist()
@@ -102,9 +103,16 @@ def attenuation(success_prob: Tensor | ArrayLike, counts: Tensor | ArrayLike, ki
     prob = as_tensor("success_prob", success_prob, dtype=torch.float64)
     number = as_tensor("counts", counts, device=prob.device)
     check_integers("counts", number)
+    number = number.long()
     refuse_first("success_prob", prob, ~((prob >= 0) & (prob <= 1)), "numbers from 0 to 1")
     refuse_first("counts", number, number < 0, "integers of at least 0")
-    prob, number = torch.broadcast_tensors(prob, number.double())
+    try:
+        prob, number = torch.broadcast_tensors(prob.detach(), number.double())
+    except RuntimeError:
+        raise ValueError(
+            f"success_prob has shape {tuple(prob.shape)} and counts {tuple(number.shape)}; allowed are shapes that "
+            "broadcast"
+        ) from None
     if kind in ("reinforce", "rloo"):
         return torch.where(number >= (1 if kind == "reinforce" else 2), prob, 0.0)
     if kind == "grpo":

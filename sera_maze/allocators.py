@@ -25,7 +25,9 @@ from torch import Tensor
 from sera_maze.allocation import Allocation, check_bounds, check_probabilities, check_threshold
 from sera_maze.checks import as_tensor, refuse_first
 
-_MOST_GAINS = 2**27
+_MOST_GAINS = 2**24
+# Probabilities of a mixed group are compared in this unit, as in `sera_maze.active_set`.
+_SCORE_UNIT = 2.0**-44
 # How far below the threshold a group may fall, as in `sera_maze.active_set`.
 _TOLERANCE = 1e-12
 
@@ -78,13 +80,13 @@ def allocate_vip(
         The allocation, without a waterline.
 
     Raises:
-        TypeError, ValueError: as `allocate`; ValueError also if B * (n_max - n_min) is over 2**27.
+        TypeError, ValueError: as `allocate`; ValueError also if B * (n_max - n_min) is over 2**24.
 
     References:
         VIP (arXiv 2602.01601); its Gaussian process for p is left to the caller.
     """
     prob = check_probabilities(success_prob)
-    rows, later = _rows(prob, budget, n_min, n_max)  # (G, B), (K,)
+    rows, later = _rows(prob, budget, n_min, _most(prob, budget, n_min, n_max))  # (G, B), (K,)
     variance = (rows * (1.0 - rows))[:, :, None]
     gains = variance / (later - 2.0).clamp(min=0.0) - variance / (later - 1.0)  # infinite for the second rollout
     return _with_all_active(prob, gains, n_min, budget)
@@ -107,13 +109,13 @@ def allocate_knapsack(
         The allocation, without a waterline.
 
     Raises:
-        TypeError, ValueError: as `allocate`; ValueError also if B * (n_max - n_min) is over 2**27.
+        TypeError, ValueError: as `allocate`; ValueError also if B * (n_max - n_min) is over 2**24.
 
     References:
         Knapsack RL (arXiv 2509.25849); its fallback for prompts without any success is left out.
     """
     prob = check_probabilities(success_prob)
-    rows, later = _rows(prob, budget, n_min, n_max)
+    rows, later = _rows(prob, budget, n_min, _most(prob, budget, n_min, n_max))
     p = rows[:, :, None]
     # (1 - p^N - (1 - p)^N) less the same for N - 1.
     rise = torch.exp((later - 1.0) * p.log()) * (1.0 - p) + torch.exp((later - 1.0) * torch.log1p(-p)) * p
@@ -140,8 +142,8 @@ def allocate_posterior(
     active set is that of `allocate`, with the expected probability of a mixed group.
 
     Args:
-        successes: (..., B) floating point, a of each prompt's posterior, prior included, above 0.
-        failures: (..., B) floating point, b.
+        successes: (..., B) real numbers, a of each prompt's posterior, prior included, above 0.
+        failures: (..., B) real numbers, b.
         budget: as in `allocate`.
         n_min: as there.
         n_max: as there.
@@ -152,14 +154,17 @@ def allocate_posterior(
 
     Raises:
         TypeError, ValueError: as `allocate`; ValueError also for a or b that are not above 0 and finite, different
-            shapes, or if B * (n_max - n_min) is over 2**27.
+            shapes, or if B * (n_max - n_min) is over 2**24.
 
     Example:
         >>> allocate_posterior([8.5, 0.5], [0.5, 8.5], 16, activation_threshold=None).counts.tolist()
         [2, 14]
     """
-    won = as_tensor("successes", successes, dtype=torch.float64)
-    lost = as_tensor("failures", failures, dtype=torch.float64, device=won.device)
+    for name, value in (("successes", successes), ("failures", failures)):
+        if isinstance(value, Tensor) and value.is_complex():
+            raise TypeError(f"{name} has dtype {value.dtype}; allowed are real numbers")
+    won = as_tensor("successes", successes, dtype=torch.float64).detach()
+    lost = as_tensor("failures", failures, dtype=torch.float64, device=won.device).detach()
     if won.shape != lost.shape or won.ndim == 0 or won.shape[-1] == 0:
         raise ValueError(
             f"successes has shape {tuple(won.shape)} and failures {tuple(lost.shape)}; allowed: (..., B) both, with B "
@@ -195,12 +200,12 @@ def _active_prefix(mixed: Tensor, ranked: _Ranked, n_max: int, threshold: float)
 
     The same search: the largest prefix found by bisection in which every group reaches the threshold at its count.
     """
-    score = mixed[:, :, n_max]
+    score = (mixed[:, :, n_max] / _SCORE_UNIT).round()
     order = score.sort(dim=1, descending=True, stable=True).indices
     places = torch.arange(score.shape[1], device=score.device)
     rank = torch.empty_like(order).scatter_(1, order, places.expand_as(order))
     required = -(-ranked.budget // n_max)
-    eligible = (score >= threshold).sum(dim=1, keepdim=True)
+    eligible = (score >= threshold / _SCORE_UNIT).sum(dim=1, keepdim=True)
     low, high = torch.full_like(eligible, required), eligible
     best = low
     for _ in range((score.shape[1] - required + 1).bit_length()):
@@ -211,6 +216,12 @@ def _active_prefix(mixed: Tensor, ranked: _Ranked, n_max: int, threshold: float)
         best = torch.where(enough, middle, best)
         low, high = torch.where(enough, middle + 1, low), torch.where(enough, high, middle - 1)
     return rank < best
+
+
+def _most(prob: Tensor, budget: int, n_min: int, n_max: int | None) -> int:
+    """The most rollouts that a prompt can get if all have n_min."""
+    budget, n_min, most = check_bounds(prob.shape[-1], budget, n_min, n_max)
+    return min(most, budget - (prob.shape[-1] - 1) * n_min)
 
 
 def _rows(numbers: Tensor, budget: int, n_min: int, n_max: int | None) -> tuple[Tensor, Tensor]:

@@ -84,7 +84,8 @@ def record_batch(model: MaxRL, rollouts: Rollouts, allocation: Allocation, proba
 
     Rates are means over the prompts that got rollouts, each prompt counting once: with counts that depend on earlier
     outcomes, a mean over rollouts would tell of the allocation as much as of the policy. Attenuations are of the active
-    prompts: of their counts, and as it would be with the same number of rollouts, N0, for each prompt.
+    prompts, for the model's own advantage: of their counts, and as it would be with the same number of rollouts, N0,
+    for each prompt.
 
     Args:
         model: whose logger it is.
@@ -111,12 +112,15 @@ def record_batch(model: MaxRL, rollouts: Rollouts, allocation: Allocation, proba
     record("allocation/active_fraction", allocation.active.double().mean().item())
     if allocation.waterline is not None:
         record("allocation/waterline", allocation.waterline.item())
-    if allocation.attenuation is not None:
-        achieved = allocation.attenuation[allocation.active]
+    achieved = allocation.attenuation
+    if probability is not None and model.advantage != "maxrl":
+        achieved = attenuation(probability, counts, model.advantage)
+    if achieved is not None:
+        achieved = achieved[allocation.active]
         record("allocation/attenuation_min", achieved.min().item())
         record("allocation/attenuation_mean", achieved.mean().item())
     if probability is not None:
-        uniform = attenuation(probability[allocation.active], [model.rollouts_per_prompt])
+        uniform = attenuation(probability[allocation.active], [model.rollouts_per_prompt], model.advantage)
         record("allocation/uniform_attenuation_min", uniform.min().item())
         record("allocation/uniform_attenuation_mean", uniform.mean().item())
 

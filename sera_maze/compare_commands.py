@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -14,7 +14,13 @@ from rich.markdown import Markdown
 from sera_maze.envs.atomic_files import check_folder, write_text
 from sera_maze.envs.checks import check_int
 
+if TYPE_CHECKING:
+    from sera_maze.compare import Comparison
+
 NAME = "comparison"
+_ONLY_WITH_TRAIN = (
+    "methods", "setting", "seeds", "warm_start", "updates", "rollouts_per_prompt", "num_mazes", "quick", "processes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -34,8 +40,8 @@ class Compare:
     """Train runs to compare, on 9x9 mazes (needs the extra "studies")."""
     methods: tuple[
         Literal[
-            "uniform", "sera", "uniform-critic", "sera-critic", "sera-critic-history", "sera-posterior", "sera-exact", "vip", "knapsack",
-            "rloo", "grpo", "reinforce",
+            "uniform", "sera", "uniform-critic", "sera-critic", "sera-critic-history", "sera-posterior", "sera-exact",
+            "vip", "knapsack", "rloo", "grpo", "reinforce",
         ], ...
     ] = ("uniform", "sera")  # fmt: skip
     """With --train: what to train; the first one is what the others are compared with."""
@@ -62,41 +68,47 @@ class Compare:
     def run(self, console: Console) -> int:
         """Compare, print the table and return the exit status."""
         check_folder("--out", self.out)
-        folders = self._trained(console) if self.train else list(self.folders)
+        if self.train:
+            return self._study(console)
+        for name in _ONLY_WITH_TRAIN:
+            if getattr(self, name) != getattr(Compare(), name):
+                raise ValueError(
+                    f"--{name.replace('_', '-')} is for --train, which makes runs; add it or leave this out"
+                )
         from sera_maze.compare import compare  # torch and matplotlib load only here
+
+        comparison = compare(list(self.folders))
+        self._write(console, comparison, comparison.markdown(), comparison.to_json())
+        return 0
+
+    def _study(self, console: Console) -> int:
+        """Train what is not trained yet, and report on all of it."""
+        from sera_maze.compare import compare
+        from sera_maze.studies.extras import scipy_stats
+        from sera_maze.studies.matched_budget import QUICK, SETTINGS, matched_runs, outcomes
+        from sera_maze.studies.matched_report import report, to_json
+
+        if self.folders:
+            raise ValueError("--train makes the runs that are compared; leave the folders out")
+        check_int("seeds", self.seeds, 1, 10_000)
+        if self.quick and self.setting != "default":
+            raise ValueError(f"--quick has mazes of its own; leave out --setting {self.setting}")
+        scipy_stats()  # which says at once if it is missing
+        names = ("warm_start", "updates", "rollouts_per_prompt", "num_mazes")
+        base = (QUICK if self.quick else SETTINGS[self.setting]).changed({n: getattr(self, n) for n in names})
+        runs = self.out / "runs"
+        check_folder("--out", runs)
+        folders = matched_runs(base, self.methods, self.seeds, runs, processes=self.processes, tell=console.print)
+        found = outcomes(base, self.methods, self.seeds, runs)
+        self._write(console, compare(folders), report(found), {"methods": to_json(found)})
+        return 0
+
+    def _write(self, console: Console, comparison: Comparison, table: str, record: dict[str, Any]) -> None:
         from sera_maze.compare_figure import save_figure
 
-        comparison = compare(folders)
-        table, record = comparison.markdown(), comparison.to_json()
-        if self.train:
-            from sera_maze.studies.matched_budget import outcomes
-            from sera_maze.studies.matched_report import report, to_json
-
-            by_method = outcomes(self.out / "runs", self.methods)
-            table, record = f"{report(by_method)}\n{table}", record | {"methods": to_json(by_method)}
         written = [save_figure(comparison, self.out / f"{NAME}.png")]
         for suffix, text in (("md", table), ("json", json.dumps(record, indent=1, allow_nan=False))):
             written.append(write_text(self.out / f"{NAME}.{suffix}", text + "\n"))
         console.print(Markdown(table))
         for path in written:
             console.print(f"wrote {path}")
-        return 0
-
-    def _trained(self, console: Console) -> list[Path]:
-        from sera_maze.studies.extras import scipy_stats
-        from sera_maze.studies.matched_budget import QUICK, SETTINGS, matched_runs
-
-        if self.folders:
-            raise ValueError("--train makes the runs that are compared; leave the folders out")
-        if len(set(self.methods)) < max(1, len(self.methods)):
-            raise ValueError(f"methods={self.methods}: give one or more, all different")
-        check_int("seeds", self.seeds, 1, 10_000)
-        check_int("processes", self.processes, 1, 1024)
-        if self.quick and self.setting != "default":
-            raise ValueError(f"--quick has mazes of its own; leave out --setting {self.setting}")
-        scipy_stats()  # which says at once if it is missing
-        names = ("warm_start", "updates", "rollouts_per_prompt", "num_mazes")
-        base = (QUICK if self.quick else SETTINGS[self.setting]).changed({n: getattr(self, n) for n in names})
-        return matched_runs(
-            base, self.methods, self.seeds, self.out / "runs", processes=self.processes, tell=console.print
-        )

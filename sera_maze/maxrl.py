@@ -220,7 +220,8 @@ class MaxRL(ResumableAlgorithm):
         bounds = {"n_min": self.n_min, "n_max": self.most_rollouts}
         if self.allocator in BY_VALUE:
             return BY_VALUE[self.allocator](probability, budget, **bounds)
-        if isinstance(self.success_estimator, SuccessHistory) and self.allocator == "sera_posterior":
+        if self.allocator == "sera_posterior":
+            assert isinstance(self.success_estimator, SuccessHistory)
             posterior = self.success_estimator.posterior(prompts)
             return allocate_posterior(*posterior, budget, activation_threshold=self.activation_threshold, **bounds)
         return allocate(

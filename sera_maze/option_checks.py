@@ -64,9 +64,9 @@ def _check_bounds(model: MaxRL) -> None:
             f"rollouts_per_prompt=1 leaves nothing to share out: allocator={model.allocator!r} needs at least 2 (a "
             "single one has no MaxRL advantage either)"
         )
-    if model.allocator == "sera_posterior" and not model.success.endswith("history"):
+    if model.allocator == "sera_posterior" and model.success != "history":
         raise ValueError(
-            f"allocator='sera_posterior' needs the posteriors of a history, got success={model.success!r}; use "
+            f"allocator='sera_posterior' needs the posteriors of success='history', got success={model.success!r}; use "
             "allocator='sera' with that"
         )
     model.n_min = check_int("n_min", model.n_min, 1, rollouts if shares else _MOST_ROLLOUTS)

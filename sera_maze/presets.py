@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,7 @@ class RunConfig:
                 f"success={self.success!r} learns about mazes that come again, and fresh mazes do not: choose "
                 "success='critic', success='exact' or allocator='uniform'"
             )
+        self._check_sharing()
         for name in ("n_max", "iterations"):
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name), 1, 2**31)
@@ -108,9 +110,19 @@ class RunConfig:
         if not 0 < as_number("learning_rate", self.learning_rate, _RATE) <= 1:
             raise ValueError(f"learning_rate={self.learning_rate!r} is out of range; allowed is {_RATE}")
 
+    def _check_sharing(self) -> None:
+        if self.allocator != "uniform" and self.rollouts_per_prompt == 1:
+            raise ValueError(
+                f"rollouts_per_prompt=1 leaves nothing to share out: allocator={self.allocator!r} needs at least 2"
+            )
+        if self.allocator == "sera_posterior" and self.success != "history":
+            raise ValueError(f"allocator='sera_posterior' needs success='history', got success={self.success!r}")
+
     def _check_distances(self) -> None:
         if self.distances is None:
             return
+        if not isinstance(self.distances, Sequence) or isinstance(self.distances, str):
+            raise TypeError(f"distances={self.distances!r}; give several, such as (4, 8), or None")
         distances = tuple(check_int("distances", distance, 2, 2**31) for distance in self.distances)
         object.__setattr__(self, "distances", distances)
         if not distances or len(set(distances)) < len(distances):

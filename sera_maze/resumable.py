@@ -192,7 +192,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
                 )
             return
         self.prompt_order.load_state_dict(kept.order)
-        if kept.estimator == self.success:
+        if kept.estimator == self.success or {kept.estimator, self.success} == {"history", "critic_history"}:
             self.success_estimator.load_state_dict(kept.success)
 
     def batch_start(self) -> BatchStart:

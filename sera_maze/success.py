@@ -260,6 +260,13 @@ class CriticHistory(SuccessHistory):
         """Always: the network can be asked from the start."""
         return True
 
+    def probability(self, prompts: Tensor | ArrayLike) -> Tensor:
+        """Posterior mean by the network as it is now and the evidence of the epochs that have ended.
+
+        Args and errors are those of `SuccessHistory.probability`.
+        """
+        return super().probability(prompts)
+
     def posterior(self, prompts: Tensor | ArrayLike) -> tuple[Tensor, Tensor]:
         """See `SuccessHistory.posterior`; the prior is that of the network as it is now."""
         index = self._checked_prompts(prompts)

@@ -193,6 +193,13 @@ def test_attenuation_refuses():
         attenuation(0.5, [-1])
     with pytest.raises(TypeError, match=r"counts has dtype torch.float32"):
         attenuation(0.5, 2.0)
+    with pytest.raises(ValueError, match=r"success_prob has shape \(2,\) and counts \(3,\); allowed are shapes that"):
+        attenuation([0.5, 0.5], [1, 2, 3])
+
+
+def test_attenuation_takes_any_integers_and_has_no_gradient():
+    assert attenuation(0.5, torch.tensor([2, 3], dtype=torch.uint64)).tolist() == [0.5, 0.75]
+    assert not attenuation(torch.tensor(0.5, requires_grad=True), 2).requires_grad
 
 
 class Bandit:

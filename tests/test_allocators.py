@@ -145,11 +145,35 @@ def test_equal_prompts_get_equal_counts_and_the_rest_goes_to_the_first():
         (lambda: allocate_posterior([0.5, 1.0], [0.5], 8), r"successes has shape \(2,\) and failures \(1,\)"),
         (lambda: allocate_posterior([0.5], [0.5], 4, activation_threshold=1.0), "activation_threshold=1.0"),
         (lambda: allocate_vip([0.5] * 4, 2**28, n_max=2**28), "too many for this allocator"),
+        (lambda: allocate_posterior([0.5] * 4, [0.5] * 4, 8, n_max=2**23), "too many for this allocator"),
     ],
 )
 def test_refuses(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_equal_scores_are_ranked_by_index_as_in_the_waterline():
+    for p in ([0.1, 0.9, 0.1, 0.9], [0.9, 0.1, 0.1, 0.9]):
+        posterior = [10 * x for x in p], [10 - 10 * x for x in p]
+        expected = allocate(p, 16, activation_threshold=0.5).active.tolist()
+        assert allocate_posterior(*posterior, 16, activation_threshold=0.5).active.tolist() == expected
+
+
+def test_more_than_can_be_had_is_no_limit():
+    assert allocate_vip([0.5, 0.4], 100, n_max=2**30).counts.sum() == 100
+    assert allocate_knapsack([0.5, 0.4], 100, n_max=2**30).counts.tolist() == (
+        allocate_knapsack([0.5, 0.4], 100, n_max=98).counts.tolist()
+    )
+
+
+def test_no_gradient_and_no_other_numbers():
+    a = torch.tensor([1.0, 2.0], requires_grad=True)
+    assert not allocate_posterior(a, a, 8).attenuation.requires_grad
+    with pytest.raises(TypeError, match=r"successes has dtype torch.complex64; allowed are real"):
+        allocate_posterior(torch.tensor([1j, 2]), [0.5, 0.5], 8)
+    with pytest.raises(ValueError, match="failures is not an array"):
+        allocate_posterior([0.5, 0.5], ["x", 1.0], 8)
 
 
 def test_examples():

@@ -32,6 +32,9 @@ def test_texts_come_between_their_marks(script):
     assert script.refreshed(once, {"table": "| 2 |\n| 3 |"}) == once
     with pytest.raises(ValueError, match="has no place <!-- begin y --><!-- end y -->"):
         script.refreshed(text, {"y": "1"})
+    cut = "<!-- begin x -->1 <!-- begin y -->2<!-- end y --> 3<!-- end x -->"  # no end of x, then one too many
+    with pytest.raises(ValueError, match="has no place <!-- begin x -->"):
+        script.refreshed(cut, {"x": "1"})
 
 
 def test_every_setting_is_run(script):
@@ -45,8 +48,8 @@ def test_the_document_has_a_place_for_everything_and_its_figures(script):
     names = re.findall("<!-- begin (.*?) -->", text)
     assert names == re.findall("<!-- end (.*?) -->", text)
     assert len(set(names)) == len(names)
-    times = {f"{name} time" for name in (script.ALIGNMENT, script.DIGITS, *script.MATCHED)}
-    assert times <= set(names)
+    studies = (script.ALIGNMENT, script.DIGITS, *script.MATCHED)
+    assert set(names) == {place for name in studies for place in script.places(name)}
     for name in names:
         assert re.search(f"<!-- begin {name} -->.+<!-- end {name} -->", text, re.DOTALL), name
     for figure in re.findall(r"!\[.*?\]\((.*?)\)", text):

@@ -51,7 +51,7 @@ def parameters(model):
         ({"activation_threshold": True}, TypeError, "activation_threshold=True"),
         (
             {"allocator": "sera_posterior", "success": "exact"}, ValueError,
-            "needs the posteriors of a history, got success='exact'; use allocator='sera'",
+            "needs the posteriors of success='history', got success='exact'; use allocator='sera'",
         ),
         ({"allocator": "vip", "rollouts_per_prompt": 1}, ValueError, "allocator='vip' needs at least 2"),
         ({"allocator": "knapsack", "n_min": 5}, ValueError, "n_min=5 is out of range"),

@@ -23,8 +23,8 @@ from typing import Any
 
 import torch
 
-from sera_maze.envs.checks import check_int
-from sera_maze.envs.rules import MazeRules
+from sera_maze.envs.checks import as_number, check_int
+from sera_maze.envs.generate import MazeSpec
 from sera_maze.studies.alignment_bench import ESTIMATORS as ESTIMATORS
 from sera_maze.studies.alignment_bench import EXACT as EXACT
 from sera_maze.studies.alignment_bench import UNIFORM as UNIFORM
@@ -32,6 +32,7 @@ from sera_maze.studies.alignment_bench import Bench, Row
 from sera_maze.studies.alignment_policies import Snapshot, Training, snapshots
 from sera_maze.studies.workers import workers
 
+_LEVEL = "a median success probability, above 0 and below 1"
 _FIRST_MAZE = 2**30  # of those that are measured
 
 
@@ -66,10 +67,16 @@ class Setting:
             check_int(name, getattr(self, name), 1, 2**20)
         for name in ("sides", "budgets", "levels"):
             values = getattr(self, name)
+            if not isinstance(values, tuple):
+                raise TypeError(f"{name}={values!r}; allowed is a tuple of one or more")
             if not values or len(set(values)) < len(values):
                 raise ValueError(f"{name}={values!r}; allowed are one or more, all different")
+        check_int("seed", self.seed, 0, 2**32 - 1)
         for side in self.sides:
-            MazeRules((side, side))
+            MazeSpec((check_int("sides", side, 3, 2**10),) * 2)
+        for level in self.levels:
+            if not 0 < as_number("levels", level, _LEVEL) < 1:
+                raise ValueError(f"levels has {level!r}; allowed is {_LEVEL}")
         for budget in self.budgets:
             check_int("budgets", budget, 2, 2**20)
 

@@ -28,13 +28,15 @@ def values(
 
 
 def difference(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[float, float]:
-    """Mean of one - other, paired by batch, and the p-value of a paired t test; NaN for fewer than two batches.
+    """Mean of one - other, paired by batch, and the p-value of a paired t test.
+
+    The p-value is NaN for fewer than two batches, and where all differences are equal.
 
     Raises:
         ValueError: see `scipy_stats`.
     """
     gap = one - other
-    if len(gap) < 2 or not gap.any():
+    if len(gap) < 2 or not np.ptp(gap):
         return float(gap.mean()), float("nan")
     return float(gap.mean()), float(scipy_stats().ttest_1samp(gap, 0.0).pvalue)
 
@@ -171,6 +173,7 @@ def _names(rows: Sequence[Row], side: int, level: float) -> list[str]:
 
 
 def _mean(numbers: NDArray[np.float64]) -> str:
-    """Mean of those that are known."""
+    """Mean of those that are known, and how many are, if not all."""
     known = numbers[~np.isnan(numbers)]
-    return f"{known.mean():.2f}" if len(known) else _NOT_KNOWN
+    few = "" if len(known) == len(numbers) else f" ({len(known)} of {len(numbers)})"
+    return f"{known.mean():.2f}{few}" if len(known) else _NOT_KNOWN

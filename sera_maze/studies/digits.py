@@ -65,7 +65,8 @@ class Setting:
         updates: of each training.
         measure_every: updates between two measurements.
         most: training images of the most frequent class in the long-tailed variant.
-        least: of the rarest one. Numbers fall geometrically; the balanced variant has as many images in all.
+        least: of the rarest one. Numbers fall geometrically; the balanced variant has about as
+            many images in all.
         test_images: of each class, in both variants the same.
         rare: how many of the rarest classes are looked at separately.
         hidden: units of the policy's one hidden layer.
@@ -92,6 +93,10 @@ class Setting:
     ks: tuple[int, ...] = (1, 8, 32, 128, 1024)
 
     def __post_init__(self) -> None:
+        for name in ("variants", "budgets", "ks"):
+            values = getattr(self, name)
+            if not isinstance(values, tuple) or not values or len(set(values)) < len(values):
+                raise ValueError(f"{name}={values!r}; allowed is a tuple of one or more, all different")
         for variant in self.variants:
             check_choice("variants", variant, VARIANTS)
         for budget in self.budgets:
@@ -232,7 +237,8 @@ class WatchedMaxRL(MaxRL):
 class CrossEntropy(WatchedMaxRL):
     """The exact gradient through the same algorithm: one rollout an image, which takes the right label.
 
-    With one success of one rollout and the advantage "reinforce", A = 1, MaxRL's loss is the mean of -log p.
+    With one success of one rollout and the advantage "reinforce", A = 1, MaxRL's loss is the mean of -log p, in the
+    policy's float32: where all p are near 1 its gradient is mostly rounding.
     """
 
     def sample(self, prompts: Tensor, counts: Tensor, callback: BaseCallback | None = None) -> Rollouts:

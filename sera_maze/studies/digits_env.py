@@ -33,7 +33,7 @@ _BRIGHTEST = 16.0  # of scikit-learn's digits
 _Step = tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Images:
     """Images with their labels; image i is prompt i.
 
@@ -57,6 +57,8 @@ class Images:
             raise ValueError("there is no image; give at least one")
         if not ((self.pixels >= 0) & (self.pixels <= 1)).all():
             raise ValueError("pixels lie outside 0 to 1; divide them by the brightest value")
+        if not np.issubdtype(self.labels.dtype, np.integer):
+            raise TypeError(f"labels have dtype {self.labels.dtype}; allowed are integers")
         if not ((self.labels >= 0) & (self.labels < CLASSES)).all():
             raise ValueError(f"labels lie outside 0 to {CLASSES - 1}; each names one of the {CLASSES} actions")
 
@@ -163,10 +165,7 @@ class DigitsEnv(gym.Env[NDArray[np.float32], np.int64]):
             ValueError, TypeError: for a seed or prompt out of range, or options other than "prompt".
         """
         seed = None if seed is None else check_int("seed", seed, 0, MAX_RESET_SEED)
-        chosen = as_options(options)
-        if set(chosen) - {"prompt"}:
-            raise ValueError(f"options have the keys {sorted(chosen)}; allowed is 'prompt'")
-        prompt = check_prompt(chosen["prompt"], len(self.images)) if chosen else None
+        prompt = _chosen_prompt(options, len(self.images))
         super().reset(seed=seed)
         if seed is not None:
             self._key, self._drawn = prompt_key(seed), 0
@@ -199,6 +198,14 @@ class DigitsEnv(gym.Env[NDArray[np.float32], np.int64]):
         prompt = nth_prompt(self._key, self._drawn, len(self.images))
         self._drawn += 1
         return prompt
+
+
+def _chosen_prompt(options: Any, count: int) -> int | None:
+    """The prompt that the options of a reset name, if they do."""
+    chosen = as_options(options)
+    if set(chosen) - {"prompt"}:
+        raise ValueError(f"options have the keys {sorted(chosen)}; allowed is 'prompt'")
+    return check_prompt(chosen["prompt"], count) if chosen else None
 
 
 class DigitsVecEnv(VecEnv):
@@ -253,11 +260,16 @@ class DigitsVecEnv(VecEnv):
         self._assigned[index] = listed
 
     def reset(self) -> NDArray[np.float32]:
-        """Show an image in every environment; (N, 64) pixels."""
+        """Show an image in every environment; (N, 64) pixels.
+
+        Raises:
+            ValueError, TypeError: for options of `set_options` other than "prompt", or a prompt out of range.
+        """
         for n, seed in enumerate(self._seeds):
             if seed is not None:
                 self._keys[n], self._drawn[n] = prompt_key(int(seed)), 0
-        self._prompts = self._next_prompts()
+        chosen = [_chosen_prompt(options, len(self.images)) for options in self._options]
+        self._prompts = self._next_prompts({n: prompt for n, prompt in enumerate(chosen) if prompt is not None})
         self.reset_infos = [{"prompt": prompt} for prompt in self._prompts.tolist()]
         self._reset_seeds()
         self._reset_options()
@@ -267,9 +279,11 @@ class DigitsVecEnv(VecEnv):
         """Keep the labels (N,) for `step_wait`.
 
         Raises:
-            ValueError: if one is not from 0 to 9.
+            ValueError: if one is not an integer from 0 to 9.
         """
         labels = np.asarray(actions)
+        if not np.issubdtype(labels.dtype, np.integer):
+            raise ValueError(f"actions have dtype {labels.dtype}; allowed are integers")
         if labels.shape != (self.num_envs,) or not ((labels >= 0) & (labels < CLASSES)).all():
             raise ValueError(f"actions={actions!r}; allowed are {self.num_envs} labels from 0 to {CLASSES - 1}")
         self._actions = labels
@@ -288,7 +302,7 @@ class DigitsVecEnv(VecEnv):
             {"prompt": prompt, "is_success": done, "TimeLimit.truncated": False, "terminal_observation": image}
             for prompt, done, image in zip(played.tolist(), success.tolist(), shown, strict=True)
         ]
-        self._prompts = self._next_prompts()
+        self._prompts = self._next_prompts({})
         self.reset_infos = [{"prompt": prompt} for prompt in self._prompts.tolist()]
         rewards = success.astype(np.float32)
         return self.images.pixels[self._prompts], rewards, np.ones(self.num_envs, bool), infos
@@ -322,8 +336,8 @@ class DigitsVecEnv(VecEnv):
     def _rows(self) -> list[NDArray[np.int64]]:
         return [row[:length] for row, length in zip(self._queue, self._lengths, strict=True)]
 
-    def _next_prompts(self) -> NDArray[np.int64]:
-        """(N,) the next assigned prompt of each environment, or one that its seed draws."""
+    def _next_prompts(self, chosen: dict[int, int]) -> NDArray[np.int64]:
+        """(N,) the chosen prompt of each environment, the next that was assigned, or one that its seed draws."""
         if self._is_new:
             self._lengths = np.array([len(row) for row in self._assigned], np.int64)
             self._queue = np.zeros((self.num_envs, max(1, int(self._lengths.max()))), np.int64)
@@ -331,11 +345,14 @@ class DigitsVecEnv(VecEnv):
             self._taken[:] = 0
             self._is_new = False
         prompts = np.zeros(self.num_envs, np.int64)
-        has_more = self._taken < self._lengths
+        is_chosen = np.zeros(self.num_envs, bool)
+        for n, prompt in chosen.items():
+            prompts[n], is_chosen[n] = prompt, True
+        has_more = (self._taken < self._lengths) & ~is_chosen
         rows = np.flatnonzero(has_more)
         prompts[rows] = self._queue[rows, self._taken[rows]]
         self._taken[rows] += 1
-        for n in np.flatnonzero(~has_more).tolist():
+        for n in np.flatnonzero(~has_more & ~is_chosen).tolist():
             prompts[n] = nth_prompt(self._keys[n], self._drawn[n], len(self.images))
             self._drawn[n] += 1
         return prompts

@@ -1,4 +1,4 @@
-"""Trainings that differ in one thing alone, each with the same rollouts from the same warm start, over many seeds.
+"""Trainings that differ in method alone, each with as many rollouts from the same warm start, over many seeds.
 
 A seed fixes mazes, parameters and warm start, so runs of one seed are pairs. Each run has a folder of its own, as
 ``sera-maze train`` makes it; what is finished is kept, what was begun goes on, so that a study can be stopped at will.
@@ -7,9 +7,12 @@ A seed fixes mazes, parameters and warm start, so runs of one seed are pairs. Ea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from sera_maze.envs.atomic_files import check_folder
+from sera_maze.envs.checks import check_choice, check_int
 from sera_maze.presets import RunConfig
 from sera_maze.run_folder import CONFIG, TABLE
 from sera_maze.studies.matched_report import Outcome, read_outcome
@@ -82,37 +85,52 @@ def matched_runs(
         The folders of all runs, method by method.
 
     Raises:
-        ValueError: for an unknown method, or a folder with runs of another config.
+        ValueError: as `planned`, for processes below 1, or a folder with runs of another config.
     """
-    configs: dict[Path, RunConfig] = {}
-    for method in methods:
-        if method not in METHODS:
-            raise ValueError(f"method {method!r} is not known; allowed are {', '.join(METHODS)}")
-        for seed in range(base.seed, base.seed + num_seeds):
-            configs[folder / f"{method}-{seed}"] = base.changed({**METHODS[method], "seed": seed})
+    check_int("processes", processes, 1, 1024)
+    configs = planned(base, methods, num_seeds, folder)
     for place, config in configs.items():
-        if (place / CONFIG).exists() and RunConfig.load(place / CONFIG) != config:
-            raise ValueError(f"{place} holds a run of another config; choose another folder")
+        check_folder("folder", place)
+        known = RunConfig.load(place / CONFIG) if (place / CONFIG).exists() else config
+        if differ := [each.name for each in fields(config) if getattr(known, each.name) != getattr(config, each.name)]:
+            raise ValueError(f"{place} holds a run of another config, with other {', '.join(differ)}; choose another")
     _train_all({place: config for place, config in configs.items() if not is_finished(place)}, processes, tell)
     return list(configs)
 
 
-def outcomes(folder: Path, methods: Sequence[str]) -> list[Outcome]:
-    """What the finished runs in a folder came to, method by method, over the seeds that all methods have.
+def planned(base: RunConfig, methods: Sequence[str], num_seeds: int, folder: Path) -> dict[Path, RunConfig]:
+    """The runs of a study, method by method: folder to config.
 
     Raises:
-        ValueError: if there is no such seed.
+        ValueError: for methods that are unknown, repeated or do not go with the mazes, or no seed.
     """
-    seeds: set[int] = set.intersection(*(_finished_seeds(folder, method) for method in methods))
-    if not seeds:
-        raise ValueError(f"{folder} has no seed with finished runs of all of {', '.join(methods)}")
-    return [read_outcome(method, [folder / f"{method}-{seed}" for seed in sorted(seeds)]) for method in methods]
+    check_int("num_seeds", num_seeds, 1, 10_000)
+    if len(set(methods)) < max(1, len(methods)):
+        raise ValueError(f"methods={tuple(methods)}: give one or more, all different")
+    configs: dict[Path, RunConfig] = {}
+    for method in methods:
+        check_choice("method", method, tuple(METHODS))
+        try:
+            own = base.changed(METHODS[method])
+        except ValueError as error:
+            raise ValueError(f"method {method!r} does not go with this setting: {error}") from None
+        for seed in range(base.seed, base.seed + num_seeds):
+            configs[Path(folder) / f"{method}-{seed}"] = own.changed({"seed": seed})
+    return configs
 
 
-def _finished_seeds(folder: Path, method: str) -> set[int]:
-    places = [place for place in folder.glob(f"{method}-*") if is_finished(place)]
-    ends = [place.name.removeprefix(f"{method}-") for place in places]
-    return {int(end) for end in ends if end.isdecimal()}
+def outcomes(base: RunConfig, methods: Sequence[str], num_seeds: int, folder: Path) -> list[Outcome]:
+    """What the runs of `matched_runs`, with the same arguments, came to, method by method.
+
+    Raises:
+        ValueError: if one is missing, of another config, or damaged.
+    """
+    places = planned(base, methods, num_seeds, folder)
+    for place, config in places.items():
+        if not is_finished(place) or RunConfig.load(place / CONFIG) != config:
+            raise ValueError(f"{place} is not a finished run of this study; train it first")
+    listed = list(places)
+    return [read_outcome(method, listed[i * num_seeds :][:num_seeds]) for i, method in enumerate(methods)]
 
 
 def is_finished(folder: Path) -> bool:

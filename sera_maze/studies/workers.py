@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -52,6 +53,9 @@ def workers(processes: int) -> Iterator[Submit]:
     When the block is left by an exception, such as Ctrl-C or SIGTERM, jobs that have begun get a KeyboardInterrupt, and
     those that have not are dropped.
 
+    Raises:
+        ValueError: if a process was ended from outside.
+
     Args:
         processes: jobs at a time; for 1 there are no processes, and the functions run here, at once.
     """
@@ -76,6 +80,11 @@ def workers(processes: int) -> Iterator[Submit]:
     try:
         with _sigterm_is_an_interrupt():
             yield submit
+    except BrokenProcessPool:
+        raise ValueError(
+            "a worker process was ended from outside, perhaps for want of memory; run it again, with fewer processes: "
+            "what is finished is kept"
+        ) from None
     except BaseException:
         stop.set()
         for child in set(multiprocessing.active_children()) - others:
@@ -93,12 +102,20 @@ def _called_here(function: Callable[..., Any], /, *arguments: Any) -> Future[Any
 
 
 _stop: list[Any] = []  # in a worker: the event that tells it to take no more jobs
+_at_work = threading.Event()  # in a worker: whether a job is being done
 
 
 def _in_worker(function: Callable[..., Result], /, *arguments: Any) -> Result:
-    if _stop[0].is_set():  # a job that waited at this worker could not be dropped any more
-        raise KeyboardInterrupt
-    return function(*arguments)
+    # Between jobs Ctrl-C is ignored, so that a worker that waits for one ends in order.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _at_work.set()
+    try:
+        if _stop[0].is_set():  # a job that waited at this worker could not be dropped any more
+            raise KeyboardInterrupt
+        return function(*arguments)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _at_work.clear()
 
 
 def _begin_worker(stop: Any) -> None:
@@ -107,7 +124,6 @@ def _begin_worker(stop: Any) -> None:
         os.setpgrp()  # the terminal's Ctrl-C is for the parent, which passes it on
     if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the parent's shell has it ignored
     _stop.append(stop)
     torch.set_num_threads(1)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -118,8 +134,12 @@ def _end_with_parent() -> None:
     if parent is None:
         return
     parent.join()
-    os.kill(os.getpid(), signal.SIGINT)  # so that a training saves
-    time.sleep(_SECONDS_TO_SAVE)
+    _stop[0].set()
+    if _at_work.is_set():
+        os.kill(os.getpid(), signal.SIGINT)  # so that a training saves
+    deadline = time.monotonic() + _SECONDS_TO_SAVE
+    while _at_work.is_set() and time.monotonic() < deadline:
+        time.sleep(0.05)
     os._exit(1)
 
 

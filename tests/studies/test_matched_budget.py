@@ -1,6 +1,7 @@
 """Matched trainings: the same warm start and budget, kept where finished, and compared by the command."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -58,8 +59,21 @@ def test_wrong_use(study):
     folder, _, _ = study
     with pytest.raises(ValueError, match="holds a run of another config"):
         matched_runs(QUICK.changed({"updates": 21}), ["uniform"], 1, folder)
-    with pytest.raises(ValueError, match="method 'ppo' is not known"):
-        matched_runs(QUICK, ["ppo"], 1, folder)
+    with pytest.raises(ValueError, match="with other updates; choose another"):
+        matched_runs(QUICK.changed({"updates": 21}), ["uniform"], 1, folder)
+    for arguments, words in (
+        ((["ppo"], 1), "method='ppo' is not known"),
+        (([], 1), "give one or more, all different"),
+        ((["sera", "sera"], 1), "give one or more, all different"),
+        ((["sera"], 0), "num_seeds=0 is out of range"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            matched_runs(QUICK, *arguments, folder)
+    with pytest.raises(ValueError, match="processes=0"):
+        matched_runs(QUICK, ["sera"], 1, folder, processes=0)
+    with pytest.raises(ValueError, match="method 'sera' does not go with this setting: success='history'"):
+        matched_runs(SETTINGS["fresh"], ["uniform", "sera"], 1, folder / "none")
+    assert not (folder / "none").exists()  # found before anything is trained
 
 
 def test_the_command(study, tmp_path, capsys):
@@ -71,15 +85,17 @@ def test_the_command(study, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "2 runs to train" in shown
     record = json.loads((out / "comparison.json").read_text())
-    assert record["difference"] is not None
     assert [method["method"] for method in record["methods"]] == ["uniform", "sera-exact"]
     assert "along the run" in (out / "comparison.md").read_text()
     for arguments, words in (
         (["--train", "folder"], "leave the folders out"),
         (["--train", "--seeds", "0"], "seeds=0"),
+        (["--train", "--rollouts-per-prompt", "1"], "rollouts_per_prompt=1 leaves nothing to share out"),
         (["--train", "--methods", "sera", "sera"], "all different"),
         (["--train", "--setting", "fresh", "--methods", "sera"], "success='critic'"),
         (["--train", "--quick", "--setting", "hard"], "leave out --setting hard"),
+        (["runs/one", "--seeds", "3"], "--seeds is for --train"),
+        (["runs/one", "--quick"], "--quick is for --train"),
     ):
         assert main(["compare", *arguments, "--out", str(tmp_path / "other")]) == 2
         assert words in " ".join(capsys.readouterr().err.split())
@@ -100,13 +116,13 @@ def test_all_methods_go_with_all_settings():
 
 def test_the_report_by_hand(study):
     folder, _, _ = study
-    uniform, sera = outcomes(folder, ["uniform", "sera"])
+    uniform, sera = outcomes(QUICK, ["uniform", "sera"], 2, folder)
     histories = [read_history(folder / f"sera-{seed}" / "coverage.jsonl") for seed in (0, 1)]
     assert sera.final[1].tolist() == [history[-1]["coverage/exact_pass@1"] for history in histories]
     assert list(sera.final) == [1, 32]  # no 256 among 32 samples
     expected = [np.mean([entry["coverage/exact_pass@32"] for entry in history[1:]]) for history in histories]
     assert sera.along.tolist() == pytest.approx(expected)
-    assert np.isnan(uniform.log["allocation/attenuation_min"]).all() == (QUICK.updates <= 3)
+    assert (uniform.log["allocation/attenuation_min"] < sera.log["allocation/attenuation_min"]).all()
     assert (sera.log["allocation/count_max"] > 4).all()
     text = report([uniform, sera])
     gap = 100 * (sera.final[1] - uniform.final[1])
@@ -130,9 +146,48 @@ def test_intervals_of_paired_differences():
     assert (high - low) / 2 == pytest.approx(1.96 * gaps.std() / 20, rel=0.1)
 
 
-def test_runs_that_are_missing_are_told(study, tmp_path):
-    with pytest.raises(ValueError, match="has no seed with finished runs of all of uniform, rloo"):
-        outcomes(study[0], ["uniform", "rloo"])
+def test_runs_that_are_missing_are_told(study):
+    with pytest.raises(ValueError, match="rloo-0 is not a finished run of this study; train it first"):
+        outcomes(QUICK, ["uniform", "rloo"], 2, study[0])
+    with pytest.raises(ValueError, match="uniform-2 is not a finished run"):
+        outcomes(QUICK, ["uniform"], 3, study[0])
+    with pytest.raises(ValueError, match="uniform-0 is not a finished run"):
+        outcomes(QUICK.changed({"channels": 8}), ["uniform"], 1, study[0])
+
+
+def drop_last_lines(path, count):
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-count]))
+
+
+def drop_exact(path):
+    path.write_text(path.read_text().replace("exact_", "other_"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda run: (run / "coverage.jsonl").unlink(), "coverage.jsonl is not that of a finished run, it has not the"),
+        (lambda run: drop_last_lines(run / "coverage.jsonl", 1), "it has not the evaluations after the updates 0, 5 to 20"),
+        (lambda run: drop_exact(run / "coverage.jsonl"), "it has no exact pass@1"),
+        (lambda run: shutil.rmtree(run / "tensorboard"), "progress.csv is not that of a finished run, it has 0 of 20"),
+        # The last evaluation and the last update.
+        (lambda run: drop_last_lines(run / "tensorboard" / "progress.csv", 2), "it has 19 of 20 updates"),
+    ],
+)
+def test_damaged_runs_are_told(study, tmp_path, damage, words):
+    shutil.copytree(study[0] / "sera-0", tmp_path / "sera-0")
+    damage(tmp_path / "sera-0")
+    with pytest.raises(ValueError, match=words) as error:
+        outcomes(QUICK, ["sera"], 1, tmp_path)
+    assert f"move {tmp_path / 'sera-0'} away, and run the study again" in str(error.value)
+
+
+def test_attenuation_of_other_gradients_is_left_out(study):
+    folder, _, _ = study
+    matched_runs(QUICK, ["rloo"], 1, folder)
+    (rloo,) = outcomes(QUICK, ["rloo"], 1, folder)
+    assert np.isnan(rloo.log["allocation/attenuation_min"]).all()
+    assert "nan" not in report([rloo])
 
 
 STUDY = """
