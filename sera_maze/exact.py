@@ -6,7 +6,8 @@ So p, log p and their gradients, the yardsticks of maximum-likelihood training (
 2609.36552), are known without sampling. All is computed in float64.
 
 `success_probability`, `expected_steps` and `visits` take either raw log-probabilities with walls, start and goal, or a
-policy with a pool.
+policy with a pool. `attenuation` of these probabilities and the counts of an allocation is what each prompt's gradient
+was really attenuated to; `alignment` holds an estimate of the gradient against the exact one.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from sera_maze.advantages import attenuation as attenuation
 from sera_maze.alignment import Alignment as Alignment
 from sera_maze.alignment import alignment as alignment
 from sera_maze.envs.fresh_mazes import FreshMazes, Mazes, arrays_of
