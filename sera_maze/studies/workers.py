@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -79,6 +79,8 @@ def workers(processes: int) -> Iterator[Submit]:
 
     try:
         with _sigterm_is_an_interrupt():
+            # The pool looks after processes that there are when a job ends: so it knows all of them from here on.
+            wait([submit(_do_nothing) for _ in range(processes)])
             yield submit
     except BrokenProcessPool:
         raise ValueError(
@@ -99,6 +101,10 @@ def _called_here(function: Callable[..., Any], /, *arguments: Any) -> Future[Any
     future: Future[Any] = Future()
     future.set_result(function(*arguments))
     return future
+
+
+def _do_nothing() -> None:
+    pass
 
 
 _stop: list[Any] = []  # in a worker: the event that tells it to take no more jobs
