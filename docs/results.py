@@ -48,7 +48,7 @@ MATCHED = {
     "fresh": ("uniform", "sera-exact", "uniform-critic", "sera-critic"),
     "more-rollouts": CLAIM,
     "17x17": (*CLAIM, *CRITIC),
-    "no-threshold": FEW,
+    "no-threshold": (*FEW, "sera-exact"),
     "low-rate": FEW,
     "high-rate": FEW,
     "no-clipping": FEW,
@@ -106,8 +106,8 @@ def places(name: str) -> list[str]:
 
 def blocks(name: str, folder: Path) -> dict[str, str]:
     """What docs/results.md has of a study: name of the marks to text. Settings share a table, of all that are there."""
-    minutes = f"{max(1, round(json.loads((folder / SECONDS).read_text()) / 60))} minutes"
-    found = {f"{name} time": minutes}
+    minutes = max(1, round(json.loads((folder / SECONDS).read_text()) / 60))
+    found = {f"{name} time": f"{minutes} minute{'s' * (minutes > 1)}"}
     if name == ALIGNMENT:
         rows = read_rows(folder / "alignment.json")
         found |= {
