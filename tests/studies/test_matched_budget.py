@@ -167,7 +167,7 @@ def drop_exact(path):
     ("damage", "words"),
     [
         (lambda run: (run / "coverage.jsonl").unlink(), "coverage.jsonl is not that of a finished run"),
-        (lambda run: drop_last_lines(run / "coverage.jsonl", 1), "has not the evaluations after the updates 0, 5 to 20"),
+        (lambda run: drop_last_lines(run / "coverage.jsonl", 1), "the evaluations after the updates 0, 5 to 20"),
         (lambda run: drop_exact(run / "coverage.jsonl"), "it has no exact pass@1"),
         (lambda run: shutil.rmtree(run / "tensorboard"), "progress.csv is not that of a finished run, it has 0 of 20"),
         # The last evaluation and the last update.
