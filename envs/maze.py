@@ -19,8 +19,7 @@ from sera_maze.envs.layout import ACTION_NAMES, MazeLayout
 from sera_maze.envs.layout_text import Cell
 from sera_maze.envs.observations import ENCODERS, Encoder, observation_space
 from sera_maze.envs.pool import MazePool
-from sera_maze.envs.prompt_queue import PromptAssignments, check_prompt
-from sera_maze.envs.random_bits import nth_prompt, prompt_key
+from sera_maze.envs.prompt_queue import PromptSource, check_prompt
 from sera_maze.envs.rules import MAX_RESET_SEED, RENDER_MODES, MazeRules, choose_pool
 
 NO_PROMPT = -1
@@ -135,9 +134,7 @@ class MazeEnv(gym.Env[Any, Any]):
         self._width, self._stay, self._horizon = width, on_wall == "stay", self.rules.horizon
         if cell_size is not None:
             choose_cell_size(cell_size, self.pool.size)
-        self._assignments = PromptAssignments(len(self.pool))
-        self._key: int | None = None
-        self._drawn = 0
+        self._prompts = PromptSource(len(self.pool))
         self._over = True
         self._cell_size = cell_size
         self._window: Any = None
@@ -175,7 +172,7 @@ class MazeEnv(gym.Env[Any, Any]):
         Raises:
             ValueError, TypeError: if one is not such an integer; nothing changes then.
         """
-        self._assignments.assign(prompts)
+        self._prompts.assign(prompts)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode.
@@ -193,9 +190,9 @@ class MazeEnv(gym.Env[Any, Any]):
         pool, prompt = self._options(chosen) if chosen else (self.pool, None)
         super().reset(seed=seed)
         if seed is not None:
-            self._key, self._drawn = prompt_key(seed), 0
+            self._prompts.seed(seed)
         if prompt is None:
-            prompt = self._next_prompt()
+            prompt = self._prompts.next(lambda: self.np_random)
         self._prompt = NO_PROMPT if pool is not self.pool else prompt
         if isinstance(pool, FreshMazes):
             pool, prompt = MazePool.from_layouts([pool[prompt]]), 0
@@ -298,16 +295,6 @@ class MazeEnv(gym.Env[Any, Any]):
             "shortest_path_length": self._length,
             "steps": self._steps,
         }
-
-    def _next_prompt(self) -> int:
-        assigned = self._assignments.take()
-        if assigned is not None:
-            return assigned
-        if self._key is None:
-            self._key = int(self.np_random.integers(2**63))
-        prompt = nth_prompt(self._key, self._drawn, len(self.pool))
-        self._drawn += 1
-        return prompt
 
     def _options(self, options: dict[str, Any]) -> tuple[Mazes, int | None]:
         for name in options:

@@ -17,6 +17,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils import RecordConstructorArgs
 
 from sera_maze.envs.checks import as_integer, as_options
+from sera_maze.envs.random_bits import nth_prompt, prompt_key
 
 Prompt: TypeAlias = int | Mapping[str, Any] | Sequence[Any]
 
@@ -88,6 +89,36 @@ class PromptAssignments:
     def take(self) -> int | None:
         """Remove the next prompt and return it; None if none is left."""
         return self._left.popleft() if self._left else None
+
+
+class PromptSource(PromptAssignments):
+    """The prompts that an env plays: those that were assigned, and where none is left, drawn ones.
+
+    The n-th drawn prompt since a seed depends on the seed and n alone.
+
+    Args:
+        num_prompts: as in `PromptAssignments`.
+    """
+
+    def __init__(self, num_prompts: int):
+        super().__init__(num_prompts)
+        self._key: int | None = None
+        self._drawn = 0
+
+    def seed(self, seed: int) -> None:
+        """Begin the drawn prompts of a seed, at least 0."""
+        self._key, self._drawn = prompt_key(seed), 0
+
+    def next(self, generator: Callable[[], np.random.Generator]) -> int:
+        """The prompt of the next episode; without a seed so far, one is taken from ``generator()``."""
+        assigned = self.take()
+        if assigned is not None:
+            return assigned
+        if self._key is None:
+            self._key = int(generator().integers(2**63))
+        prompt = nth_prompt(self._key, self._drawn, self.num_prompts)
+        self._drawn += 1
+        return prompt
 
 
 @dataclass(frozen=True, slots=True)

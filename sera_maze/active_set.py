@@ -18,9 +18,9 @@ from sera_maze.waterline import Problem, first_true, search_width, solve
 Rounding = Callable[[Problem, Tensor, Tensor, Tensor], WholeRollouts]
 
 # Scores are compared in this unit: p and 1 - p are worth the same, and rounding errors must not tell them apart.
-_SCORE_UNIT = 2.0**-44
+SCORE_UNIT = 2.0**-44
 # How far below the threshold a group may fall.
-_THRESHOLD_TOLERANCE = 1e-12
+THRESHOLD_TOLERANCE = 1e-12
 
 
 class Interval(NamedTuple):
@@ -29,6 +29,36 @@ class Interval(NamedTuple):
     low: Tensor  # fewest that are still open
     high: Tensor  # most that are still open; below low when the search is over
     best: Tensor  # the last that was found enough
+
+    def step(self, middle: Tensor, enough: Tensor) -> Interval:
+        """Go on in the half of the interval that the middle (G, 1) points to, unless the search is over."""
+        low, high, best = self
+        enough = enough & (low <= high)
+        return Interval(
+            torch.where(enough, middle + 1, low),
+            torch.where(enough, high, middle - 1),
+            torch.where(enough, middle, best),
+        )
+
+
+def begin(mixed: Tensor, threshold: float, required: int) -> tuple[Tensor, Interval]:
+    """Rank prompts by the probability of a mixed group, ties by lower index, and begin the search for how many to take.
+
+    Args:
+        mixed: (G, B) float64, u of each prompt with n_max rollouts.
+        threshold: lowest u of prompts that are eligible.
+        required: fewest prompts that can take the budget.
+
+    Returns:
+        The rank (G, B) int64 of each prompt, from 0, and the interval.
+    """
+    score = (mixed / SCORE_UNIT).round()
+    order = score.sort(dim=1, descending=True, stable=True).indices
+    places = torch.arange(mixed.shape[1], device=order.device)
+    rank = torch.empty_like(order).scatter_(1, order, places.expand_as(order))
+    eligible = (score >= threshold / SCORE_UNIT).sum(dim=1, keepdim=True)  # (G, 1)
+    fewest = torch.full_like(eligible, required)
+    return rank, Interval(fewest, eligible, fewest)
 
 
 def mixed_probability(success_prob: Tensor, counts: Tensor | float) -> Tensor:
@@ -57,21 +87,15 @@ def choose_active(problem: Problem, threshold: float, rounding: Rounding) -> Ten
         rounding: how actual counts come about.
     """
     num_prompts = problem.decay.shape[1]
-    score = (mixed_probability(problem.success_prob, problem.n_max) / _SCORE_UNIT).round_()  # (G, B)
-    order = score.sort(dim=1, descending=True, stable=True).indices
-    places = torch.arange(num_prompts, device=order.device)
-    rank = torch.empty_like(order).scatter_(1, order, places.expand_as(order))  # (G, B)
     required = -(-problem.budget // problem.n_max)
-    eligible = (score >= threshold / _SCORE_UNIT).sum(dim=1, keepdim=True)  # (G, 1)
-    fewest = torch.full_like(eligible, required)
-    interval = Interval(fewest, eligible, fewest)
+    rank, interval = begin(mixed_probability(problem.success_prob, problem.n_max), threshold, required)
 
     # Where several problems cost hardly more than one, two steps are taken together: the middle of the interval is
     # tried at once with the two middles of which one comes next.
     together = search_width(problem.decay) >= 12
     tried = 3 if together else 1
     repeated, ranks = problem.repeat(tried), rank.repeat_interleave(tried, dim=0)
-    least = _least_counts(problem, threshold - _THRESHOLD_TOLERANCE).repeat_interleave(tried, dim=0)
+    least = _least_counts(problem, threshold - THRESHOLD_TOLERANCE).repeat_interleave(tried, dim=0)
 
     def is_enough(prefixes: Tensor) -> Tensor:  # (G, tried) to (G, tried) bool
         active = ranks < prefixes.reshape(-1, 1)
@@ -82,26 +106,14 @@ def choose_active(problem: Problem, threshold: float, rounding: Rounding) -> Ten
     for _ in range((num_steps + 1) // 2 if together else num_steps):
         middle = (interval.low + interval.high) // 2
         if not together:
-            interval = _step(interval, middle, is_enough(middle))
+            interval = interval.step(middle, is_enough(middle))
             continue
         shorter, longer = (interval.low + middle - 1) // 2, (middle + 1 + interval.high) // 2
         enough, shorter_enough, longer_enough = is_enough(torch.cat([middle, shorter, longer], dim=1)).split(1, dim=1)
-        interval = _step(interval, middle, enough)
-        interval = _step(
-            interval, torch.where(enough, longer, shorter), torch.where(enough, longer_enough, shorter_enough)
+        interval = interval.step(middle, enough).step(
+            torch.where(enough, longer, shorter), torch.where(enough, longer_enough, shorter_enough)
         )
     return rank < interval.best
-
-
-def _step(interval: Interval, middle: Tensor, enough: Tensor) -> Interval:
-    """Go on in the half of the interval that the middle (G, 1) points to, unless the search is over."""
-    low, high, best = interval
-    enough = enough & (low <= high)
-    return Interval(
-        torch.where(enough, middle + 1, low),
-        torch.where(enough, high, middle - 1),
-        torch.where(enough, middle, best),
-    )
 
 
 def _least_counts(problem: Problem, threshold: float) -> Tensor:

@@ -22,14 +22,12 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from sera_maze.active_set import THRESHOLD_TOLERANCE, begin
+from sera_maze.advantages import attenuation
 from sera_maze.allocation import Allocation, check_bounds, check_probabilities, check_threshold
 from sera_maze.checks import as_tensor, refuse_first
 
 _MOST_GAINS = 2**24
-# Probabilities of a mixed group are compared in this unit, as in `sera_maze.active_set`.
-_SCORE_UNIT = 2.0**-44
-# How far below the threshold a group may fall, as in `sera_maze.active_set`.
-_TOLERANCE = 1e-12
 
 
 class _Ranked(NamedTuple):
@@ -85,11 +83,12 @@ def allocate_vip(
     References:
         VIP (arXiv 2602.01601); its Gaussian process for p is left to the caller.
     """
-    prob = check_probabilities(success_prob)
-    rows, later = _rows(prob, budget, n_min, _most(prob, budget, n_min, n_max))  # (G, B), (K,)
-    variance = (rows * (1.0 - rows))[:, :, None]
-    gains = variance / (later - 2.0).clamp(min=0.0) - variance / (later - 1.0)  # infinite for the second rollout
-    return _with_all_active(prob, gains, n_min, budget)
+
+    def gains(p: Tensor, later: Tensor) -> Tensor:
+        variance = p * (1.0 - p)
+        return variance / (later - 2.0) - variance / (later - 1.0)  # infinite for the second rollout
+
+    return _with_all_active(check_probabilities(success_prob), budget, n_min, n_max, gains)
 
 
 def allocate_knapsack(
@@ -114,12 +113,13 @@ def allocate_knapsack(
     References:
         Knapsack RL (arXiv 2509.25849); its fallback for prompts without any success is left out.
     """
-    prob = check_probabilities(success_prob)
-    rows, later = _rows(prob, budget, n_min, _most(prob, budget, n_min, n_max))
-    p = rows[:, :, None]
-    # (1 - p^N - (1 - p)^N) less the same for N - 1.
-    rise = torch.exp((later - 1.0) * p.log()) * (1.0 - p) + torch.exp((later - 1.0) * torch.log1p(-p)) * p
-    return _with_all_active(prob, rise * p * (1.0 - p).square(), n_min, budget)
+
+    def gains(p: Tensor, later: Tensor) -> Tensor:
+        # (1 - p^N - (1 - p)^N) less the same for N - 1.
+        rise = torch.exp((later - 1.0) * p.log()) * (1.0 - p) + torch.exp((later - 1.0) * torch.log1p(-p)) * p
+        return rise * p * (1.0 - p).square()
+
+    return _with_all_active(check_probabilities(success_prob), budget, n_min, n_max, gains)
 
 
 BY_VALUE: dict[str, Callable[..., Allocation]] = {"vip": allocate_vip, "knapsack": allocate_knapsack}
@@ -173,16 +173,16 @@ def allocate_posterior(
     for name, value in (("successes", won), ("failures", lost)):
         refuse_first(name, value, ~((value > 0) & torch.isfinite(value)), "finite numbers above 0, prior included")
     threshold = check_threshold(activation_threshold)
-    a, later = _rows(won, budget, n_min, n_max)
-    b = lost.reshape(a.shape)
-    largest = n_min + len(later)
-    none = _log_moments(a, b, largest)  # (G, B, n_max + 1), log E[(1 - p)^n]
+    budget, n_min, n_max = check_bounds(won.shape[-1], budget, n_min, n_max)
+    _later_rollouts(won, n_min, n_max)
+    a, b = (numbers.reshape(-1, won.shape[-1]) for numbers in (won, lost))  # (G, B)
+    none = _log_moments(a, b, n_max)  # (G, B, n_max + 1), log E[(1 - p)^n]
     # The rollout after the N-th goes first to the prompt of least attenuation with N.
-    ranked = _Ranked.of(none[:, :, n_min - 1 : largest - 1], n_min, budget)
+    ranked = _Ranked.of(none[:, :, n_min - 1 : n_max - 1], n_min, budget)
     active = torch.ones_like(a, dtype=torch.bool)
     if threshold is not None:
-        mixed = -torch.expm1(none) - torch.exp(_log_moments(b, a, largest))  # (G, B, n_max + 1)
-        active = _active_prefix(mixed, ranked, largest, threshold)
+        mixed = -torch.expm1(none) - torch.exp(_log_moments(b, a, n_max))  # (G, B, n_max + 1)
+        active = _active_prefix(mixed, ranked, n_max, threshold)
     counts = ranked.counts(active)
     expected = -torch.expm1(none.gather(2, (counts - 1).clamp(min=0)[:, :, None]))[:, :, 0]
     return _allocation(won.shape, counts, torch.where(active, expected, 0.0), budget)
@@ -200,50 +200,52 @@ def _active_prefix(mixed: Tensor, ranked: _Ranked, n_max: int, threshold: float)
 
     The same search: the largest prefix found by bisection in which every group reaches the threshold at its count.
     """
-    score = (mixed[:, :, n_max] / _SCORE_UNIT).round()
-    order = score.sort(dim=1, descending=True, stable=True).indices
-    places = torch.arange(score.shape[1], device=score.device)
-    rank = torch.empty_like(order).scatter_(1, order, places.expand_as(order))
     required = -(-ranked.budget // n_max)
-    eligible = (score >= threshold / _SCORE_UNIT).sum(dim=1, keepdim=True)
-    low, high = torch.full_like(eligible, required), eligible
-    best = low
-    for _ in range((score.shape[1] - required + 1).bit_length()):
-        middle = (low + high) // 2
+    rank, interval = begin(mixed[:, :, n_max], threshold, required)
+    for _ in range((rank.shape[1] - required + 1).bit_length()):
+        middle = (interval.low + interval.high) // 2
         active = rank < middle
-        reached = mixed.gather(2, ranked.counts(active)[:, :, None])[:, :, 0] >= threshold - _TOLERANCE
-        enough = (reached | ~active).all(dim=1, keepdim=True) & (low <= high)
-        best = torch.where(enough, middle, best)
-        low, high = torch.where(enough, middle + 1, low), torch.where(enough, high, middle - 1)
-    return rank < best
+        reached = mixed.gather(2, ranked.counts(active)[:, :, None])[:, :, 0] >= threshold - THRESHOLD_TOLERANCE
+        interval = interval.step(middle, (reached | ~active).all(dim=1, keepdim=True))
+    return rank < interval.best
 
 
-def _most(prob: Tensor, budget: int, n_min: int, n_max: int | None) -> int:
-    """The most rollouts that a prompt can get if all have n_min."""
-    budget, n_min, most = check_bounds(prob.shape[-1], budget, n_min, n_max)
-    return min(most, budget - (prob.shape[-1] - 1) * n_min)
+def _later_rollouts(prompts: Tensor, n_min: int, n_max: int) -> Tensor:
+    """Numbers (K,) float64 of the rollouts after the n_min-th of each prompt: n_min + 1 to n_max.
 
-
-def _rows(numbers: Tensor, budget: int, n_min: int, n_max: int | None) -> tuple[Tensor, Tensor]:
-    """Batches in rows (G, B), and the numbers (K,) of the rollouts after the n_min-th: n_min + 1 to n_max."""
-    _, n_min, most = check_bounds(numbers.shape[-1], budget, n_min, n_max)
-    rows = numbers.reshape(-1, numbers.shape[-1])
-    if rows.numel() * (most - n_min) > _MOST_GAINS:
+    Raises:
+        ValueError: if there are too many, for prompts (..., B).
+    """
+    if prompts.numel() * (n_max - n_min) > _MOST_GAINS:
         raise ValueError(
-            f"{rows.numel()} prompts with up to {most} rollouts are too many for this allocator; allowed are "
+            f"{prompts.numel()} prompts with up to {n_max} rollouts are too many for this allocator; allowed are "
             f"{_MOST_GAINS} possible rollouts: lower n_max, or use allocate()"
         )
-    return rows, torch.arange(n_min + 1, most + 1, dtype=torch.float64, device=numbers.device)
+    return torch.arange(n_min + 1, n_max + 1, dtype=torch.float64, device=prompts.device)
 
 
-def _with_all_active(prob: Tensor, gains: Tensor, n_min: int, budget: int) -> Allocation:
-    active = torch.ones(gains.shape[:2], dtype=torch.bool, device=prob.device)
-    counts = _Ranked.of(gains, n_min, budget).counts(active)
-    attenuation = -torch.expm1((counts - 1) * torch.log1p(-prob.reshape(counts.shape)))
-    return _allocation(prob.shape, counts, attenuation, budget)
+def _with_all_active(
+    prob: Tensor, budget: int, n_min: int, n_max: int | None, gains: Callable[[Tensor, Tensor], Tensor]
+) -> Allocation:
+    """Share out where all prompts are active.
+
+    Args:
+        prob: (..., B), p.
+        budget: as in `allocate`.
+        n_min: as there.
+        n_max: as there.
+        gains: maps p (G, B, 1) and the numbers (K,) of rollouts to what each rollout gains (G, B, K).
+    """
+    num_prompts = prob.shape[-1]
+    budget, n_min, n_max = check_bounds(num_prompts, budget, n_min, n_max)
+    most = min(n_max, budget - (num_prompts - 1) * n_min)  # more no prompt can get
+    rows = prob.reshape(-1, num_prompts)
+    ranked = _Ranked.of(gains(rows[:, :, None], _later_rollouts(prob, n_min, most)), n_min, budget)
+    counts = ranked.counts(torch.ones_like(rows, dtype=torch.bool))
+    return _allocation(prob.shape, counts, attenuation(rows, counts), budget)
 
 
-def _allocation(shape: torch.Size, counts: Tensor, attenuation: Tensor, budget: int) -> Allocation:
+def _allocation(shape: torch.Size, counts: Tensor, factor: Tensor, budget: int) -> Allocation:
     active = counts > 0
     weights = torch.where(active, budget / shape[-1] / counts.clamp(min=1).double(), 0.0)
     return Allocation(
@@ -252,5 +254,5 @@ def _allocation(shape: torch.Size, counts: Tensor, attenuation: Tensor, budget: 
         active=active.reshape(shape),
         continuous=counts.double().reshape(shape),
         waterline=None,
-        attenuation=attenuation.reshape(shape),
+        attenuation=factor.reshape(shape),
     )

@@ -24,7 +24,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
 from sera_maze.envs.checks import as_integer, as_options, check_int
-from sera_maze.envs.prompt_queue import PromptAssignments, check_prompt
+from sera_maze.envs.prompt_queue import PromptSource, check_prompt
 from sera_maze.envs.random_bits import nth_prompt, prompt_key
 from sera_maze.envs.rules import MAX_RESET_SEED
 
@@ -133,9 +133,7 @@ class DigitsEnv(gym.Env[NDArray[np.float32], np.int64]):
         self.images = images
         self.observation_space = spaces.Box(0.0, 1.0, (PIXELS,), np.float32)
         self.action_space = spaces.Discrete(CLASSES)
-        self._assignments = PromptAssignments(len(images))
-        self._key: int | None = None
-        self._drawn = 0
+        self._prompts = PromptSource(len(images))
         self._prompt: int | None = None
 
     @property
@@ -154,7 +152,7 @@ class DigitsEnv(gym.Env[NDArray[np.float32], np.int64]):
         Raises:
             ValueError, TypeError: if one is not an integer from 0 to num_prompts - 1; nothing changes then.
         """
-        self._assignments.assign(prompts)
+        self._prompts.assign(prompts)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -168,8 +166,8 @@ class DigitsEnv(gym.Env[NDArray[np.float32], np.int64]):
         prompt = _chosen_prompt(options, len(self.images))
         super().reset(seed=seed)
         if seed is not None:
-            self._key, self._drawn = prompt_key(seed), 0
-        self._prompt = self._next_prompt() if prompt is None else prompt
+            self._prompts.seed(seed)
+        self._prompt = self._prompts.next(lambda: self.np_random) if prompt is None else prompt
         return self.images.pixels[self._prompt].copy(), {"prompt": self._prompt}
 
     def step(self, action: Any) -> _Step:
@@ -188,16 +186,6 @@ class DigitsEnv(gym.Env[NDArray[np.float32], np.int64]):
         success = label == int(self.images.labels[prompt])
         info = {"prompt": prompt, "is_success": success}
         return self.images.pixels[prompt].copy(), float(success), True, False, info
-
-    def _next_prompt(self) -> int:
-        assigned = self._assignments.take()
-        if assigned is not None:
-            return assigned
-        if self._key is None:
-            self._key = int(self.np_random.integers(2**63))
-        prompt = nth_prompt(self._key, self._drawn, len(self.images))
-        self._drawn += 1
-        return prompt
 
 
 def _chosen_prompt(options: Any, count: int) -> int | None:
