@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.logger import DISABLED, HParam, Image, Logger, TensorBoardOutputFormat
+from stable_baselines3.common.logger import HParam, Image, Logger
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
@@ -16,7 +16,7 @@ from sera_maze.allocation import Allocation
 from sera_maze.envs.pool import MazePool
 from sera_maze.evaluation_tables import Evaluation
 from sera_maze.maxrl import MaxRL
-from sera_maze.run_log import is_on_board
+from sera_maze.run_log import flush_boards, is_on_board, tensorboards
 
 MAZES_SHOWN, PATHS_SHOWN = 4, 64
 _LAYOUT_TAG, _HYPERPARAMETERS_TAG = "custom_scalars__config__", "_hparams_/experiment"
@@ -88,8 +88,8 @@ class Dashboard:
             model: whose logger is set up.
             metrics: keys of scalars to show beside the hyperparameters.
         """
+        flush_boards(model.logger)
         for output in tensorboards(model.logger):
-            output.writer.flush()
             folder = output.writer.log_dir
             if not is_on_board(folder, _LAYOUT_TAG):
                 output.writer.add_custom_scalars(LAYOUT)
@@ -142,12 +142,6 @@ class Dashboard:
             mean = model.rollouts_per_prompt
             picture = board_pictures.allocation_picture(batch.allocation, batch.probability, mean, bounds)
             _record_picture(logger, "allocation/counts_by_probability", picture)
-
-
-def tensorboards(logger: Logger) -> list[TensorBoardOutputFormat]:
-    """The outputs of a logger that write for TensorBoard now."""
-    outputs = [output for output in logger.output_formats if isinstance(output, TensorBoardOutputFormat)]
-    return [] if logger.level == DISABLED else outputs
 
 
 def hyperparameters(model: BaseAlgorithm) -> dict[str, int | float | str]:

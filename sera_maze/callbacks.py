@@ -14,7 +14,7 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv
 
-from sera_maze.board import Dashboard, LastBatch, tensorboards
+from sera_maze.board import Dashboard, LastBatch
 from sera_maze.coverage import interval_over_mazes
 from sera_maze.envs.atomic_files import write_text
 from sera_maze.envs.checks import check_flag
@@ -26,7 +26,7 @@ from sera_maze.exact import exact_pass_at_k
 from sera_maze.maxrl import MaxRL
 from sera_maze.policies import MazePolicy
 from sera_maze.resumable import uninterrupted
-from sera_maze.run_log import is_on_board
+from sera_maze.run_log import is_on_board, tensorboards
 
 
 class CoverageCallback(BaseCallback):

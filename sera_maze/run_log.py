@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from stable_baselines3.common.logger import (
+    DISABLED,
     CSVOutputFormat,
     HumanOutputFormat,
     JSONOutputFormat,
@@ -61,11 +62,16 @@ def resumed_logger(folder: str | Path, step: int, formats: Sequence[str]) -> Log
     return Logger(str(path), [_FORMATS[name](path, step) for name in formats])
 
 
+def tensorboards(logger: Logger) -> list[TensorBoardOutputFormat]:
+    """The outputs of a logger that write for TensorBoard now."""
+    outputs = [output for output in logger.output_formats if isinstance(output, TensorBoardOutputFormat)]
+    return [] if logger.level == DISABLED else outputs
+
+
 def flush_boards(logger: Logger) -> None:
     """Wait until all that was logged is in TensorBoard's files."""
-    for output in logger.output_formats:
-        if isinstance(output, TensorBoardOutputFormat):
-            output.writer.flush()
+    for output in tensorboards(logger):
+        output.writer.flush()
 
 
 def is_on_board(folder: str | Path, tag: str, step: int | None = None) -> bool:

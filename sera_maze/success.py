@@ -228,7 +228,7 @@ class CriticHistory(SuccessHistory):
 
     The prior of a prompt is Beta(w c, w (1 - c)) with the network's present success probability c, worth w rollouts. So
     prompts that have hardly been tried, or not for long, are judged by what they look like, and others by their
-    outcomes.
+    outcomes. Only the outcomes are frozen while an epoch lasts: the probabilities follow the network.
 
     Args:
         num_prompts: as in `SuccessHistory`.
@@ -259,13 +259,6 @@ class CriticHistory(SuccessHistory):
     def known(self) -> bool:
         """Always: the network can be asked from the start."""
         return True
-
-    def probability(self, prompts: Tensor | ArrayLike) -> Tensor:
-        """Posterior mean by the network as it is now and the evidence of the epochs that have ended.
-
-        Args and errors are those of `SuccessHistory.probability`.
-        """
-        return super().probability(prompts)
 
     def posterior(self, prompts: Tensor | ArrayLike) -> tuple[Tensor, Tensor]:
         """See `SuccessHistory.posterior`; the prior is that of the network as it is now."""

@@ -30,6 +30,7 @@ from sera_maze.studies.alignment_bench import EXACT as EXACT
 from sera_maze.studies.alignment_bench import UNIFORM as UNIFORM
 from sera_maze.studies.alignment_bench import Bench, Row
 from sera_maze.studies.alignment_policies import Snapshot, Training, snapshots
+from sera_maze.studies.extras import check_several
 from sera_maze.studies.workers import workers
 
 _LEVEL = "a median success probability, above 0 and below 1"
@@ -66,11 +67,7 @@ class Setting:
         for name in ("batches", "prompts", "draws", "channels", "critic_updates"):
             check_int(name, getattr(self, name), 1, 2**20)
         for name in ("sides", "budgets", "levels"):
-            values = getattr(self, name)
-            if not isinstance(values, tuple):
-                raise TypeError(f"{name}={values!r}; allowed is a tuple of one or more")
-            if not values or len(set(values)) < len(values):
-                raise ValueError(f"{name}={values!r}; allowed are one or more, all different")
+            check_several(name, getattr(self, name))
         check_int("seed", self.seed, 0, 2**32 - 1)
         for side in self.sides:
             MazeSpec((check_int("sides", side, 3, 2**10),) * 2)

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from sera_maze.envs.atomic_files import whole_file, write_text
+from sera_maze.envs.atomic_files import write_text
 from sera_maze.evaluation_tables import markdown_table
 from sera_maze.studies.alignment import ESTIMATORS, UNIFORM, Setting
 from sera_maze.studies.alignment_bench import Row
@@ -28,6 +28,7 @@ from sera_maze.studies.alignment_tables import (
     policies,
     values,
 )
+from sera_maze.studies.extras import save_figure
 
 _Style = tuple[str, str, str]
 # Okabe and Ito's colours, with a marker and a line style each, so that no two lines of a figure differ by colour alone.
@@ -163,12 +164,7 @@ def write_report(rows: Sequence[Row], setting: Setting, folder: Path) -> list[Pa
     record = {"setting": asdict(setting), "rows": [_without_nan(row) for row in rows]}
     texts = {"json": json.dumps(record, indent=1), "md": markdown(rows, setting)}
     paths = [write_text(folder / f"alignment.{suffix}", text + "\n") for suffix, text in texts.items()]
-    for name, styles in FIGURES.items():
-        figure, path = draw(rows, styles), folder / f"{name}.png"
-        with whole_file(path) as file:
-            figure.savefig(file, format="png", dpi=110)
-        paths.append(path)
-    return paths
+    return paths + [save_figure(draw(rows, styles), folder / f"{name}.png") for name, styles in FIGURES.items()]
 
 
 def read_rows(path: Path) -> list[Row]:

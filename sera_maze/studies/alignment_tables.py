@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sera_maze.evaluation_tables import markdown_table
 from sera_maze.studies.alignment_bench import ESTIMATORS, EXACT, UNIFORM, Row
-from sera_maze.studies.extras import scipy_stats
+from sera_maze.studies.extras import paired_t_test
 
 SIGNIFICANT = 0.01
 # Budgets of the tables that do not show all, if they were measured.
@@ -33,12 +33,10 @@ def difference(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[fl
     The p-value is NaN for fewer than two batches, and where all differences are equal.
 
     Raises:
-        ValueError: see `scipy_stats`.
+        ValueError: see `paired_t_test`.
     """
-    gap = one - other
-    if len(gap) < 2 or not np.ptp(gap):
-        return float(gap.mean()), float("nan")
-    return float(gap.mean()), float(scipy_stats().ttest_1samp(gap, 0.0).pvalue)
+    found = paired_t_test(one, other)
+    return found.mean, found.p_value
 
 
 def policies(rows: Iterable[Row]) -> list[tuple[int, float]]:
@@ -68,7 +66,7 @@ def cosine_table(rows: Sequence[Row]) -> str:
     A star marks a difference with p < 0.01.
 
     Raises:
-        ValueError: see `scipy_stats`.
+        ValueError: see `paired_t_test`.
     """
     budgets = budgets_of(rows)
     lines = []
@@ -129,7 +127,7 @@ def answer(rows: Sequence[Row], most_p: float = 0.05, most_budget: int = 32) -> 
         most_budget: N0 up to it are few rollouts.
 
     Raises:
-        ValueError: see `scipy_stats`.
+        ValueError: see `paired_t_test`.
     """
     cases = [(*policy, budget) for policy in policies(rows) for budget in budgets_of(rows)]
     weak = [case for case in cases if median_p(rows, *case[:2]) <= most_p and case[2] <= most_budget]

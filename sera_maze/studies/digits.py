@@ -32,6 +32,7 @@ from sera_maze.maxrl import MaxRL
 from sera_maze.rollouts import Rollouts
 from sera_maze.sampling import StoppedByCallback
 from sera_maze.studies.digits_env import CLASSES, DigitsVecEnv, Images, all_digits
+from sera_maze.studies.extras import check_several
 from sera_maze.studies.workers import in_workers
 from sera_maze.success import ExactSuccess
 
@@ -94,9 +95,7 @@ class Setting:
 
     def __post_init__(self) -> None:
         for name in ("variants", "budgets", "ks"):
-            values = getattr(self, name)
-            if not isinstance(values, tuple) or not values or len(set(values)) < len(values):
-                raise ValueError(f"{name}={values!r}; allowed is a tuple of one or more, all different")
+            check_several(name, getattr(self, name))
         for variant in self.variants:
             check_choice("variants", variant, VARIANTS)
         for budget in self.budgets:

@@ -27,6 +27,7 @@ from sera_maze.envs.checks import as_integer, as_options, check_int
 from sera_maze.envs.prompt_queue import PromptSource, check_prompt
 from sera_maze.envs.random_bits import nth_prompt, prompt_key
 from sera_maze.envs.rules import MAX_RESET_SEED
+from sera_maze.studies.extras import missing
 
 CLASSES, PIXELS = 10, 64
 _BRIGHTEST = 16.0  # of scikit-learn's digits
@@ -80,10 +81,7 @@ def all_digits() -> Images:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        raise ValueError(
-            "the images come with scikit-learn, which is not installed; get the extra 'studies': "
-            'pip install -c constraints.txt -e ".[studies]"'
-        ) from None
+        raise missing("scikit-learn") from None
     return _read(load_digits)
 
 
@@ -163,7 +161,8 @@ class DigitsEnv(gym.Env[NDArray[np.float32], np.int64]):
             ValueError, TypeError: for a seed or prompt out of range, or options other than "prompt".
         """
         seed = None if seed is None else check_int("seed", seed, 0, MAX_RESET_SEED)
-        prompt = _chosen_prompt(options, len(self.images))
+        chosen = as_options(options)
+        prompt = _chosen_prompt(chosen, len(self.images)) if chosen else None
         super().reset(seed=seed)
         if seed is not None:
             self._prompts.seed(seed)
@@ -188,12 +187,11 @@ class DigitsEnv(gym.Env[NDArray[np.float32], np.int64]):
         return self.images.pixels[prompt].copy(), float(success), True, False, info
 
 
-def _chosen_prompt(options: Any, count: int) -> int | None:
-    """The prompt that the options of a reset name, if they do."""
-    chosen = as_options(options)
-    if set(chosen) - {"prompt"}:
-        raise ValueError(f"options have the keys {sorted(chosen)}; allowed is 'prompt'")
-    return check_prompt(chosen["prompt"], count) if chosen else None
+def _chosen_prompt(options: dict[str, Any], count: int) -> int:
+    """The prompt that the options of a reset name."""
+    if set(options) != {"prompt"}:
+        raise ValueError(f"options have the keys {sorted(options)}; allowed is 'prompt'")
+    return check_prompt(options["prompt"], count)
 
 
 class DigitsVecEnv(VecEnv):
@@ -256,8 +254,8 @@ class DigitsVecEnv(VecEnv):
         for n, seed in enumerate(self._seeds):
             if seed is not None:
                 self._keys[n], self._drawn[n] = prompt_key(int(seed)), 0
-        chosen = [_chosen_prompt(options, len(self.images)) for options in self._options]
-        self._prompts = self._next_prompts({n: prompt for n, prompt in enumerate(chosen) if prompt is not None})
+        chosen = {n: _chosen_prompt(options, len(self.images)) for n, options in enumerate(self._options) if options}
+        self._prompts = self._next_prompts(chosen)
         self.reset_infos = [{"prompt": prompt} for prompt in self._prompts.tolist()]
         self._reset_seeds()
         self._reset_options()

@@ -15,10 +15,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from sera_maze.envs.atomic_files import whole_file, write_text
+from sera_maze.envs.atomic_files import write_text
 from sera_maze.evaluation_tables import markdown_table
 from sera_maze.studies.digits import CROSS_ENTROPY, EXACT, METHODS, NO_BUDGET, UNIFORM, Job, Point, Run, Setting
-from sera_maze.studies.extras import scipy_stats
+from sera_maze.studies.extras import paired_t_test, save_figure
 
 # Okabe and Ito's colours, with a marker and a line style each, so that no two lines differ by colour alone.
 _STYLES = {
@@ -28,7 +28,6 @@ _STYLES = {
     "REINFORCE": ("#cc79a7", "D", ":"),
 }
 _REFERENCE = ("#bbbbbb", "", "-")  # wide, and behind the others, which often lie on it
-_CONFIDENCE = 0.95
 Floats = NDArray[np.float64]
 Quantity = Callable[[Point], float]
 
@@ -90,22 +89,6 @@ def along(runs: Sequence[Run], field: str) -> Floats:
     return np.array(means)
 
 
-def difference(one: Floats, other: Floats) -> tuple[float, float, float, float]:
-    """Mean of one - other, paired by seed, both ends of its 95 % t interval, and the p-value of the t test.
-
-    The last three are NaN for fewer than two seeds, or where all differences are the same.
-
-    Raises:
-        ValueError: see `scipy_stats`.
-    """
-    gap = one - other
-    if len(gap) < 2 or not np.ptp(gap):
-        return float(gap.mean()), *(float("nan"),) * 3
-    result = scipy_stats().ttest_1samp(gap, 0.0)
-    ends = result.confidence_interval(_CONFIDENCE)
-    return float(gap.mean()), float(ends.low), float(ends.high), float(result.pvalue)
-
-
 def caption(setting: Setting) -> str:
     """What was measured, in words."""
     sizes = setting.class_sizes("long-tailed")
@@ -157,7 +140,7 @@ def table(runs: Sequence[Run], setting: Setting, variant: str, name: str) -> str
     gaps = []
     for budget in budgets:
         pair = (values(of_seeds(runs, variant, method, budget)) for method in (EXACT, UNIFORM))
-        mean, low, high, p_value = difference(*pair)
+        mean, low, high, p_value = paired_t_test(*pair)
         interval = "" if np.isnan(p_value) else f" [{low:+.{digits}f}, {high:+.{digits}f}], p={p_value:.2g}"
         gaps.append(f"{mean:+.{digits}f}{interval}")
     lines.append([f"{EXACT} less {UNIFORM}", *gaps])
@@ -220,17 +203,13 @@ def _draw_panel(
 
 def write_report(runs: Sequence[Run], setting: Setting, folder: Path) -> list[Path]:
     """Write digits.json, digits.md and digits.png into a folder; return their paths."""
-    paths = [folder / f"digits.{suffix}" for suffix in ("json", "md", "png")]
     rows: list[dict[str, Any]] = [
         {**run.job._asdict(), "points": [point._asdict() for point in run.points]} for run in runs
     ]
     record = {"setting": asdict(setting), "runs": rows}
-    write_text(paths[0], json.dumps(record) + "\n")
-    write_text(paths[1], markdown(runs, setting) + "\n")
-    figure = draw(runs, setting)
-    with whole_file(paths[2]) as file:
-        figure.savefig(file, format="png", dpi=110)
-    return paths
+    texts = {"json": json.dumps(record), "md": markdown(runs, setting)}
+    paths = [write_text(folder / f"digits.{suffix}", text + "\n") for suffix, text in texts.items()]
+    return [*paths, save_figure(draw(runs, setting), folder / "digits.png")]
 
 
 def read_runs(path: Path) -> tuple[list[Run], Setting]:

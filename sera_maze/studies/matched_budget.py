@@ -129,8 +129,8 @@ def outcomes(base: RunConfig, methods: Sequence[str], num_seeds: int, folder: Pa
     for place, config in places.items():
         if not is_finished(place) or RunConfig.load(place / CONFIG) != config:
             raise ValueError(f"{place} is not a finished run of this study; train it first")
-    listed = list(places)
-    return [read_outcome(method, listed[i * num_seeds :][:num_seeds]) for i, method in enumerate(methods)]
+    listed = list(places.items())
+    return [read_outcome(method, dict(listed[i * num_seeds :][:num_seeds])) for i, method in enumerate(methods)]
 
 
 def is_finished(folder: Path) -> bool:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sera_maze.callbacks import read_history
 from sera_maze.evaluation_tables import markdown_table
 from sera_maze.presets import RunConfig
-from sera_maze.run_folder import CONFIG, COVERAGE, LOGS
+from sera_maze.run_folder import COVERAGE, LOGS
 from sera_maze.studies.extras import scipy_stats
 
 KS = (1, 32, 256)
@@ -52,25 +52,29 @@ class Difference(NamedTuple):
     high: float
 
 
-def read_outcome(method: str, folders: Sequence[Path]) -> Outcome:
+def read_outcome(method: str, runs: Mapping[Path, RunConfig]) -> Outcome:
     """Read the finished runs of a method, one for each seed.
+
+    Args:
+        method: its name.
+        runs: folder to config.
 
     Raises:
         ValueError: if a file of a run is missing, cut short or without exact figures, naming it and what to do.
     """
-    histories = [_evaluations(folder) for folder in folders]
+    histories = [_evaluations(folder, config) for folder, config in runs.items()]
     ks = [k for k in KS if all(f"coverage/exact_pass@{k}" in history[-1] for history in histories)]
     final = {k: np.array([history[-1][f"coverage/exact_pass@{k}"] for history in histories]) for k in ks}
     key = f"coverage/exact_pass@{min(ALONG, max(ks))}"
     along = np.array([np.mean([entry[key] for entry in history[1:]]) for history in histories])
-    logged = [_means(folder) for folder in folders]
+    logged = [_means(folder, config) for folder, config in runs.items()]
     log = {name: np.array([row[name] for row in logged]) for name in _FIGURES}
     return Outcome(method, final, along, log)
 
 
-def _evaluations(folder: Path) -> list[dict[str, Any]]:
+def _evaluations(folder: Path, config: RunConfig) -> list[dict[str, Any]]:
     """The evaluations of a run, all of those that its config asks for."""
-    config, path = RunConfig.load(folder / CONFIG), folder / COVERAGE
+    path = folder / COVERAGE
     history = read_history(path) if path.exists() else []
     wanted = [*range(0, config.updates, config.eval_every), config.updates]
     if [entry["update"] for entry in history] != wanted:
@@ -80,7 +84,7 @@ def _evaluations(folder: Path) -> list[dict[str, Any]]:
     return history
 
 
-def _means(folder: Path) -> dict[str, float]:
+def _means(folder: Path, config: RunConfig) -> dict[str, float]:
     """Means over the rows of SB3's CSV log in which a figure is given."""
     path = folder / LOGS / "progress.csv"
     rows: list[dict[str, str]] = []
@@ -88,7 +92,6 @@ def _means(folder: Path) -> dict[str, float]:
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
     values = {name: [float(row[name]) for row in rows if row.get(name)] for name in _FIGURES}
-    config = RunConfig.load(folder / CONFIG)
     if len(values["allocation/count_max"]) != config.updates:
         raise _damaged(path, f"it has {len(values['allocation/count_max'])} of {config.updates} updates")
     if config.advantage != "maxrl":

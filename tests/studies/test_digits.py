@@ -31,7 +31,8 @@ from sera_maze.studies.digits import (
     split,
 )
 from sera_maze.studies.digits_env import DigitsEnv, DigitsVecEnv, Images, all_digits
-from sera_maze.studies.digits_report import along, at_the_end, difference, markdown, of_seeds, quantities, write_report
+from sera_maze.studies.digits_report import along, at_the_end, markdown, of_seeds, quantities, write_report
+from sera_maze.studies.extras import paired_t_test
 
 TINY = Setting(
     budgets=(2, 4), seeds=2, prompts=8, updates=2, measure_every=1, most=5, least=1, test_images=2, hidden=4, ks=(1, 8)
@@ -348,12 +349,12 @@ def test_the_report(runs, tmp_path):
 
 
 def test_differences_are_paired():
-    mean, low, high, p_value = difference(np.array([1.0, 2.0, 3.0]), np.array([0.5, 1.6, 2.4]))
+    mean, low, high, p_value = paired_t_test(np.array([1.0, 2.0, 3.0]), np.array([0.5, 1.6, 2.4]))
     assert mean == pytest.approx(0.5)
     assert high - mean == pytest.approx(4.3027 * 0.1 / 3**0.5, rel=1e-4)  # the t quantile for 2 degrees of freedom
     assert low == pytest.approx(2 * mean - high)
     assert p_value == pytest.approx(0.013, abs=0.001)
-    assert np.isnan(difference(np.array([1.0]), np.array([2.0]))[1:]).all()
+    assert np.isnan(paired_t_test(np.array([1.0]), np.array([2.0]))[1:]).all()
 
 
 def test_the_command(tmp_path, monkeypatch, capsys):
