@@ -26,7 +26,7 @@ from sera_maze.studies.alignment_report import read_rows
 from sera_maze.studies.alignment_tables import answer, cosine_table, direction_table, estimators_table
 from sera_maze.studies.digits_report import read_runs, table
 from sera_maze.studies.matched_budget import SETTINGS, outcomes
-from sera_maze.studies.matched_report import Outcome, allocation_table, coverage_table, settings_table
+from sera_maze.studies.matched_report import Outcome, allocation_table, coverage_table, pairs_table, settings_table
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "results.md"
@@ -53,6 +53,11 @@ MATCHED = {
     "high-rate": FEW,
     "no-clipping": FEW,
 }  # fmt: skip
+# Of the default setting, what differs in one thing alone.
+PAIRS = (
+    ("sera", "sera-exact"), ("sera-posterior", "sera"), ("sera-critic", "uniform-critic"),
+    ("sera-critic-history", "uniform-critic"),
+)  # fmt: skip
 DIGITS_TABLES = {
     "long-tailed": ("pass@1, %", "pass@1, rarest classes, %", "mean log p", "cosine with the exact gradient"),
     "balanced": ("pass@1, %", "pass@32, %", "cosine with the exact gradient"),
@@ -99,7 +104,7 @@ def places(name: str) -> list[str]:
     own = {
         ALIGNMENT: ["cosines", "answer", "directions", "estimators"],
         DIGITS: [f"digits {variant}" for variant in DIGITS_TABLES],
-        DEFAULT: ["coverage", "allocations"],
+        DEFAULT: ["coverage", "pairs", "allocations"],
     }
     return [f"{name} time", *own.get(name, ["settings"])]
 
@@ -122,7 +127,11 @@ def blocks(name: str, folder: Path) -> dict[str, str]:
             found[f"digits {variant}"] = "\n\n".join(table(runs, setting, variant, which) for which in names)
     elif name == DEFAULT:
         results = _outcomes(name, folder)
-        found |= {"coverage": coverage_table(results), "allocations": allocation_table(results)}
+        found |= {
+            "coverage": coverage_table(results),
+            "pairs": pairs_table(results, PAIRS),
+            "allocations": allocation_table(results),
+        }
     else:
         others = [other for other in MATCHED if other != DEFAULT and (folder.parent / other / SECONDS).exists()]
         found["settings"] = settings_table({other: _outcomes(other, folder.parent / other) for other in others})

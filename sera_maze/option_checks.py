@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sera_maze.allocation import check_threshold
 from sera_maze.envs.checks import as_number, check_choice, check_flag, check_int
-from sera_maze.options import ADVANTAGES, ALLOCATORS, ROUNDINGS, SAMPLERS, SUCCESS
+from sera_maze.options import ADVANTAGES, ALLOCATORS, ROUNDINGS, SAMPLERS, SUCCESS, check_sharing
 
 if TYPE_CHECKING:
     from sera_maze.maxrl import MaxRL
@@ -59,16 +59,7 @@ def check_rate(rate: float, where: str) -> float:
 def _check_bounds(model: MaxRL) -> None:
     rollouts = model.rollouts_per_prompt
     shares = model.allocator != "uniform"
-    if shares and rollouts == 1:
-        raise ValueError(
-            f"rollouts_per_prompt=1 leaves nothing to share out: allocator={model.allocator!r} needs at least 2 (a "
-            "single one has no MaxRL advantage either)"
-        )
-    if model.allocator == "sera_posterior" and model.success != "history":
-        raise ValueError(
-            f"allocator='sera_posterior' needs the posteriors of success='history', got success={model.success!r}; use "
-            "allocator='sera' with that"
-        )
+    check_sharing(model.allocator, model.success, rollouts)
     model.n_min = check_int("n_min", model.n_min, 1, rollouts if shares else _MOST_ROLLOUTS)
     if model.n_max is not None:
         model.n_max = check_int("n_max", model.n_max, rollouts if shares else 1, _MOST_ROLLOUTS)

@@ -11,7 +11,7 @@ from typing import Any
 from sera_maze.envs.atomic_files import write_text
 from sera_maze.envs.checks import as_number, check_choice, check_flag, check_int
 from sera_maze.envs.generate import MazeSpec
-from sera_maze.options import ADVANTAGES, ALLOCATORS, SUCCESS
+from sera_maze.options import ADVANTAGES, ALLOCATORS, SUCCESS, check_sharing
 
 _RATE = "a number above 0, at most 1"
 _THRESHOLD = "a number from 0 to below 1, or None (all active)"
@@ -94,7 +94,7 @@ class RunConfig:
                 f"success={self.success!r} learns about mazes that come again, and fresh mazes do not: choose "
                 "success='critic', success='exact' or allocator='uniform'"
             )
-        self._check_sharing()
+        check_sharing(self.allocator, self.success, self.rollouts_per_prompt)
         for name in ("n_max", "iterations"):
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name), 1, 2**31)
@@ -109,14 +109,6 @@ class RunConfig:
             raise ValueError(f"max_grad_norm={self.max_grad_norm!r} is out of range; allowed is {_NORM}")
         if not 0 < as_number("learning_rate", self.learning_rate, _RATE) <= 1:
             raise ValueError(f"learning_rate={self.learning_rate!r} is out of range; allowed is {_RATE}")
-
-    def _check_sharing(self) -> None:
-        if self.allocator != "uniform" and self.rollouts_per_prompt == 1:
-            raise ValueError(
-                f"rollouts_per_prompt=1 leaves nothing to share out: allocator={self.allocator!r} needs at least 2"
-            )
-        if self.allocator == "sera_posterior" and self.success != "history":
-            raise ValueError(f"allocator='sera_posterior' needs success='history', got success={self.success!r}")
 
     def _check_distances(self) -> None:
         if self.distances is None:

@@ -13,7 +13,43 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 from sera_maze.envs.vector import MazeVectorEnv
 
 
-class MazeVecEnv(VecEnv):
+class SharedVecEnv(VecEnv):
+    """A promptable VecEnv whose environments share all of their attributes, and have `assign` for a method."""
+
+    def assign(self, index: int, prompts: Iterable[int]) -> None:
+        """Fix what the next resets of environment ``index`` play, instead of what is left of an earlier assignment."""
+        raise NotImplementedError
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        """An attribute, which all environments share, once for each of ``indices``."""
+        return [getattr(self, attr_name)] * len(self._indices(indices))
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        """Refuse: the environments share everything."""
+        raise NotImplementedError(
+            f"the environments of a {type(self).__name__} share their attributes; build another one"
+        )
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
+    ) -> list[Any]:
+        """Call ``assign`` for each of ``indices``."""
+        if method_name != "assign":
+            raise AttributeError(f"a {type(self).__name__} has no method {method_name!r}; there is 'assign'")
+        wanted = self._indices(indices)
+        for index in wanted:
+            self.assign(index, *method_args, **method_kwargs)
+        return [None] * len(wanted)
+
+    def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
+        """No environment is wrapped."""
+        return [False] * len(self._indices(indices))
+
+    def _indices(self, indices: VecEnvIndices) -> list[int]:
+        return list(self._get_indices(indices))
+
+
+class MazeVecEnv(SharedVecEnv):
     """SB3's view of a `MazeVectorEnv`: the same episodes as N `MazeEnv` in a DummyVecEnv, much faster.
 
     Each info holds ``prompt`` and at the end of an episode also ``is_success``, ``episode`` (return and length, as
@@ -106,34 +142,20 @@ class MazeVecEnv(VecEnv):
         """An attribute, which all environments share, once for each of ``indices``."""
         return [getattr(self.env, attr_name)] * len(self._indices(indices))
 
-    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Refuse: the environments share everything."""
-        raise NotImplementedError("the environments of a MazeVecEnv share their attributes; build another one")
-
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
         """Call ``assign`` or ``action_masks`` for each of ``indices``."""
-        wanted = self._indices(indices)
-        if method_name == "assign":
-            for index in wanted:
-                self.assign(index, *method_args, **method_kwargs)
-            return [None] * len(wanted)
         if method_name == "action_masks":
             masks = self.env.action_masks()
-            return [masks[index] for index in wanted]
+            return [masks[index] for index in self._indices(indices)]
+        if method_name == "assign":
+            return super().env_method(method_name, *method_args, indices=indices, **method_kwargs)
         raise AttributeError(f"a MazeVecEnv has no method {method_name!r}; there are 'assign' and 'action_masks'")
-
-    def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
-        """No environment is wrapped."""
-        return [False] * len(self._indices(indices))
 
     def get_images(self) -> Sequence[np.ndarray | None]:
         """A picture of each environment, with render_mode="rgb_array"."""
         return self.env.render() or [None] * self.num_envs
-
-    def _indices(self, indices: VecEnvIndices) -> list[int]:
-        return list(self._get_indices(indices))
 
 
 def prompts_digest(env: VecEnv) -> str | None:

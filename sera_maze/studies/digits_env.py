@@ -20,14 +20,13 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
-from stable_baselines3.common.vec_env import VecEnv
-from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
 from sera_maze.envs.checks import as_integer, as_options, check_int
 from sera_maze.envs.prompt_queue import PromptSource, check_prompt
 from sera_maze.envs.random_bits import nth_prompt, prompt_key
 from sera_maze.envs.rules import MAX_RESET_SEED
 from sera_maze.studies.extras import missing
+from sera_maze.vec_env import SharedVecEnv
 
 CLASSES, PIXELS = 10, 64
 _BRIGHTEST = 16.0  # of scikit-learn's digits
@@ -92,7 +91,23 @@ def _read(load_digits: Callable[[], Any]) -> Images:
     return Images((found.data / _BRIGHTEST).astype(np.float32), found.target.astype(np.int64))
 
 
-class DigitsEnv(gym.Env[NDArray[np.float32], np.int64]):
+class _OfImages:
+    """The part of an environment that names its prompts."""
+
+    images: Images
+
+    @property
+    def num_prompts(self) -> int:
+        """Number of images."""
+        return len(self.images)
+
+    @property
+    def prompts_digest(self) -> str:
+        """Names the images and their order."""
+        return self.images.digest
+
+
+class DigitsEnv(_OfImages, gym.Env[NDArray[np.float32], np.int64]):
     """Name the digit of an image, in one step.
 
     ## Description
@@ -133,16 +148,6 @@ class DigitsEnv(gym.Env[NDArray[np.float32], np.int64]):
         self.action_space = spaces.Discrete(CLASSES)
         self._prompts = PromptSource(len(images))
         self._prompt: int | None = None
-
-    @property
-    def num_prompts(self) -> int:
-        """Number of images."""
-        return len(self.images)
-
-    @property
-    def prompts_digest(self) -> str:
-        """Names the images and their order."""
-        return self.images.digest
 
     def assign(self, prompts: Iterable[int]) -> None:
         """Let the next resets take these prompts, instead of what is left of an earlier assignment.
@@ -194,7 +199,7 @@ def _chosen_prompt(options: dict[str, Any], count: int) -> int:
     return check_prompt(options["prompt"], count)
 
 
-class DigitsVecEnv(VecEnv):
+class DigitsVecEnv(_OfImages, SharedVecEnv):
     """The same episodes as N `DigitsEnv` in SB3's DummyVecEnv, given the same seeds or assignments; much faster.
 
     Args:
@@ -219,16 +224,6 @@ class DigitsVecEnv(VecEnv):
         self._drawn = [0] * number
         self._prompts: NDArray[np.int64] | None = None
         self._actions = np.zeros(number, np.int64)
-
-    @property
-    def num_prompts(self) -> int:
-        """Number of images."""
-        return len(self.images)
-
-    @property
-    def prompts_digest(self) -> str:
-        """Names the images and their order."""
-        return self.images.digest
 
     def assign(self, index: int, prompts: Iterable[int]) -> None:
         """Fix what the next resets of environment ``index`` show, instead of what is left of an earlier assignment.
@@ -295,29 +290,6 @@ class DigitsVecEnv(VecEnv):
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
-
-    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """An attribute, which all environments share, once for each of ``indices``."""
-        return [getattr(self, attr_name)] * len(list(self._get_indices(indices)))
-
-    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Refuse: the environments share everything."""
-        raise NotImplementedError("the environments of a DigitsVecEnv share their attributes; build another one")
-
-    def env_method(
-        self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
-    ) -> list[Any]:
-        """Call ``assign`` for each of ``indices``."""
-        if method_name != "assign":
-            raise AttributeError(f"a DigitsVecEnv has no method {method_name!r}; there is 'assign'")
-        wanted = list(self._get_indices(indices))
-        for index in wanted:
-            self.assign(index, *method_args, **method_kwargs)
-        return [None] * len(wanted)
-
-    def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
-        """No environment is wrapped."""
-        return [False] * len(list(self._get_indices(indices)))
 
     def _rows(self) -> list[NDArray[np.int64]]:
         return [row[:length] for row, length in zip(self._queue, self._lengths, strict=True)]

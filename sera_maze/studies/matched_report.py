@@ -134,6 +134,16 @@ def coverage_table(outcomes: Sequence[Outcome]) -> str:
     return markdown_table(["", *heads], rows, has_names=True)
 
 
+def pairs_table(outcomes: Sequence[Outcome], pairs: Sequence[tuple[str, str]]) -> str:
+    """Differences of exact pass@k of pairs of methods, the first less the second, in points, as Markdown."""
+    by_method = {outcome.method: outcome for outcome in outcomes}
+    rows = []
+    for one, other in pairs:
+        both = _figures(by_method[one], by_method[other])
+        rows.append([f"{one} less {other}", *(_points(*pair) for pair in both)])
+    return markdown_table(["", *_heads(outcomes[0])], rows, has_names=True)
+
+
 def settings_table(studies: Mapping[str, Sequence[Outcome]]) -> str:
     """The same for several settings, a row for each setting and method; the first method is what others differ from."""
     rows = []
@@ -148,9 +158,16 @@ def _heads(outcome: Outcome) -> list[str]:
     return [*(f"pass@{k}" for k in outcome.final), f"pass@{ALONG} along the run"]
 
 
+def _figures(outcome: Outcome, base: Outcome) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Those of a row, by seed, beside those that they differ from."""
+    return [*((outcome.final[k], base.final[k]) for k in base.final), (outcome.along, base.along)]
+
+
 def _cells(outcome: Outcome, base: Outcome) -> list[str]:
-    pairs = [*((outcome.final[k], base.final[k]) for k in base.final), (outcome.along, base.along)]
-    return [_cell(*pair, outcome is base) for pair in pairs]
+    means = [f"{100 * values.mean():.1f}" for values, _ in _figures(outcome, base)]
+    if outcome is base:
+        return means
+    return [f"{mean} ({_points(*pair)})" for mean, pair in zip(means, _figures(outcome, base), strict=True)]
 
 
 def allocation_table(outcomes: Sequence[Outcome]) -> str:
@@ -182,12 +199,10 @@ def caption(outcomes: Sequence[Outcome]) -> str:
     )
 
 
-def _cell(values: NDArray[np.float64], base: NDArray[np.float64], is_base: bool) -> str:
-    if is_base:
-        return f"{100 * values.mean():.1f}"
+def _points(values: NDArray[np.float64], base: NDArray[np.float64]) -> str:
     gap = Difference(*(100 * end for end in difference(values, base)))
     ends = "" if math.isnan(gap.low) else f" [{gap.low:+.1f}, {gap.high:+.1f}]"
-    return f"{100 * values.mean():.1f} ({gap.mean:+.1f}{ends})"
+    return f"{gap.mean:+.1f}{ends}"
 
 
 def report(outcomes: Sequence[Outcome]) -> str:
