@@ -1,4 +1,4 @@
-"""Speed of `sera_maze.allocation` beside a straightforward NumPy version of the same rule, on two cores.
+"""Speed of `sera_maze.allocation.allocation` beside a straightforward NumPy version of the same rule, on two cores.
 
     python benchmarks/allocation.py [small] [large] [small-cuda] [large-cuda]
 
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sera_maze.allocation import allocate
+from sera_maze.allocation.allocation import allocate
 
 Counts = NDArray[np.int64]
 NUM_THREADS = 2

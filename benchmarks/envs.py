@@ -21,7 +21,7 @@ import gymnasium as gym
 import numpy as np
 
 from sera_maze.envs import MazeEnv, MazePool, MazeVectorEnv, generate_layouts
-from sera_maze.envs.generate import ALGORITHMS
+from sera_maze.envs.generating.generate import ALGORITHMS
 
 ROUNDS = 7
 Work = Callable[[], int]  # does some work and returns how many units it was
@@ -221,7 +221,7 @@ def bench_startup() -> None:
 
 def bench_draw() -> None:
     """Pictures per second."""
-    from sera_maze.envs.rendering import draw_layout, draw_paths
+    from sera_maze.envs.pictures.drawing import draw_layout, draw_paths
 
     env = MazeEnv(MazePool.generate(1), on_wall="stay")
     rng = np.random.default_rng(0)

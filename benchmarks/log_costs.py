@@ -21,11 +21,11 @@ from stable_baselines3.common.logger import Logger
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[import-untyped]
 
-from sera_maze.callbacks import CoverageCallback
-from sera_maze.maxrl import MaxRL
-from sera_maze.presets import PRESETS, RunConfig
-from sera_maze.run_log import resumed_logger
-from sera_maze.training import build_model, ks_of, pools
+from sera_maze.algorithm.maxrl import MaxRL
+from sera_maze.coverage.callback import CoverageCallback
+from sera_maze.runs.config import PRESETS, RunConfig
+from sera_maze.runs.training import build_model, ks_of, pools
+from sera_maze.storage.run_log import resumed_logger
 
 FORMATS = ("tensorboard", "csv")
 

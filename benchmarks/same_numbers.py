@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from sera_maze import MaxRL, MazePool
-from sera_maze.cli import main
+from sera_maze.cli.app import main
 from sera_maze.envs import MazeEnv, PromptQueue
 
 SEEDS, UPDATES = (0, 1, 2), 20
@@ -73,7 +73,6 @@ def stepped(kind: str, seed: int) -> tuple[str, str]:
         env: gym.Env = MazeEnv(MazePool.generate(64, size=(9, 9), seed=seed))
         model = MaxRL("MazePolicy", env, allocator="sera", sampler="step", prompts_per_batch=16, rollouts_per_prompt=8,
                       seed=seed, device="cpu")  # fmt: skip
-        model.warm_start(10)
     else:
         env = PromptQueue(gym.make("CartPole-v1"), prompts=list(range(32)), success=lambda episode: episode.steps >= 30)
         model = MaxRL("MlpPolicy", env, allocator="sera", success="critic" if kind == "step-critic" else "history",

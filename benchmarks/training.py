@@ -2,12 +2,12 @@
 
     python benchmarks/training.py [learn] [walk] [allocate] [paper] [growth] [--threads N] [--device cuda]
 
-The same as ``sera-maze bench``, see `sera_maze.bench`.
+The same as ``sera-maze bench``, see `sera_maze.studies.speed`.
 """
 
 import sys
 
-from sera_maze.cli import main
+from sera_maze.cli.app import main
 
 if __name__ == "__main__":
     sys.exit(main(["bench", *sys.argv[1:]]))

@@ -14,14 +14,14 @@ import time
 
 os.environ.setdefault("SDL_VIDEODRIVER", "" if os.environ.get("DISPLAY") else "dummy")
 
-from sera_maze.app_window import WINDOW_SIZE
+from sera_maze.algorithm.maxrl import MaxRL
 from sera_maze.envs import MazeEnv, MazePool
-from sera_maze.envs.canvas import pygame
-from sera_maze.envs.rules import MazeRules
-from sera_maze.maxrl import MaxRL
-from sera_maze.scene_drawing import draw_scene
-from sera_maze.scenes import Agent
-from sera_maze.viewer import Viewer
+from sera_maze.envs.pictures.canvas import pygame
+from sera_maze.envs.play.rules import MazeRules
+from sera_maze.viewer.drawing import draw_scene
+from sera_maze.viewer.scenes import Agent
+from sera_maze.viewer.watching import Viewer
+from sera_maze.viewer.window import WINDOW_SIZE
 
 ROUNDS, FRAMES, PATHS = 5, 200, 1000
 

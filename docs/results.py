@@ -18,15 +18,15 @@ from pathlib import Path
 
 import tyro
 
-from sera_maze.cli import main as sera_maze
-from sera_maze.compare import compare
-from sera_maze.compare_figure import save_figure
-from sera_maze.envs.atomic_files import write_text
-from sera_maze.studies.alignment_report import read_rows
-from sera_maze.studies.alignment_tables import answer, cosine_table, direction_table, estimators_table
-from sera_maze.studies.digits_report import read_runs, table
-from sera_maze.studies.matched_budget import SETTINGS, outcomes
-from sera_maze.studies.matched_report import Outcome, allocation_table, coverage_table, pairs_table, settings_table
+from sera_maze.cli.app import main as sera_maze
+from sera_maze.envs.ground.atomic_files import write_text
+from sera_maze.runs.comparison import compare
+from sera_maze.runs.figure import save_figure
+from sera_maze.studies.alignment.report import read_rows
+from sera_maze.studies.alignment.tables import answer, cosine_table, direction_table, estimators_table
+from sera_maze.studies.digits.report import read_runs, table
+from sera_maze.studies.matched.report import Outcome, allocation_table, coverage_table, pairs_table, settings_table
+from sera_maze.studies.matched.study import SETTINGS, outcomes
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "results.md"

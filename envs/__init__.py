@@ -6,34 +6,37 @@ It needs numpy, numba, gymnasium and pygame, and neither torch nor Stable-Baseli
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from sera_maze.envs.errors import LayoutError as LayoutError
-    from sera_maze.envs.fresh_mazes import FreshMazes as FreshMazes
-    from sera_maze.envs.generate import generate_layouts as generate_layouts
-    from sera_maze.envs.layout import MazeLayout as MazeLayout
-    from sera_maze.envs.maze import MazeEnv as MazeEnv
-    from sera_maze.envs.pool import MazePool as MazePool
-    from sera_maze.envs.prompt_queue import PromptQueue as PromptQueue
-    from sera_maze.envs.vector import MazeVectorEnv as MazeVectorEnv
+from sera_maze.envs.ground.lazy import lazy_names
 
-_PUBLIC = {
-    "FreshMazes": "fresh_mazes",
-    "LayoutError": "errors",
-    "MazeEnv": "maze",
-    "MazeLayout": "layout",
-    "MazePool": "pool",
-    "MazeVectorEnv": "vector",
-    "PromptQueue": "prompt_queue",
-    "generate_layouts": "generate",
-}
+if TYPE_CHECKING:
+    from sera_maze.envs.generating.generate import generate_layouts as generate_layouts
+    from sera_maze.envs.ground.errors import LayoutError as LayoutError
+    from sera_maze.envs.layouts.layout import MazeLayout as MazeLayout
+    from sera_maze.envs.play.maze import MazeEnv as MazeEnv
+    from sera_maze.envs.play.prompt_queue import PromptQueue as PromptQueue
+    from sera_maze.envs.play.vector import MazeVectorEnv as MazeVectorEnv
+    from sera_maze.envs.pools.fresh import FreshMazes as FreshMazes
+    from sera_maze.envs.pools.pool import MazePool as MazePool
 
 __all__ = [
     "FreshMazes", "LayoutError", "MazeEnv", "MazeLayout", "MazePool", "MazeVectorEnv", "PromptQueue",
     "generate_layouts", "register_envs",
 ]  # fmt: skip
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "FreshMazes": "pools.fresh",
+        "LayoutError": "ground.errors",
+        "MazeEnv": "play.maze",
+        "MazeLayout": "layouts.layout",
+        "MazePool": "pools.pool",
+        "MazeVectorEnv": "play.vector",
+        "PromptQueue": "play.prompt_queue",
+        "generate_layouts": "generating.generate",
+    },
+)
 
 # Names in the ids and what they generate. A braided maze has no dead ends, so usually several solutions.
 _FAMILIES: dict[str, dict[str, Any]] = {
@@ -61,22 +64,10 @@ def register_envs() -> None:
             if name not in registry:
                 register(
                     id=name,
-                    entry_point="sera_maze.envs.maze:MazeEnv",
-                    vector_entry_point="sera_maze.envs.vector:MazeVectorEnv",
+                    entry_point="sera_maze.envs.play.maze:MazeEnv",
+                    vector_entry_point="sera_maze.envs.play.vector:MazeVectorEnv",
                     kwargs={"size": (side, side), **options},
                 )
-
-
-def __getattr__(name: str) -> Any:
-    """Load a public name on first use."""
-    if name in _PUBLIC:
-        return getattr(import_module(f"sera_maze.envs.{_PUBLIC[name]}"), name)
-    raise AttributeError(f"module 'sera_maze.envs' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    """Return the public names, loaded or not."""
-    return sorted(__all__)
 
 
 register_envs()

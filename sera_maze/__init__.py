@@ -6,7 +6,6 @@ loads each public name when it is first used.
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,28 +15,18 @@ if not (Path(__file__).parent / "envs").is_dir():
     __path__.append(str(Path(__file__).parent.parent))
 
 from sera_maze import envs as envs
+from sera_maze.envs.ground.lazy import lazy_names
 
 if TYPE_CHECKING:
     __version__: str
-    from sera_maze.callbacks import CoverageCallback as CoverageCallback
-    from sera_maze.envs.fresh_mazes import FreshMazes as FreshMazes
-    from sera_maze.envs.layout import MazeLayout as MazeLayout
-    from sera_maze.envs.pool import MazePool as MazePool
-    from sera_maze.maxrl import SERA as SERA
-    from sera_maze.maxrl import MaxRL as MaxRL
-    from sera_maze.policies import MazePolicy as MazePolicy
-    from sera_maze.vec_env import MazeVecEnv as MazeVecEnv
-
-_PUBLIC = {
-    "CoverageCallback": "sera_maze.callbacks",
-    "FreshMazes": "sera_maze.envs.fresh_mazes",
-    "MazeLayout": "sera_maze.envs.layout",
-    "MazePolicy": "sera_maze.policies",
-    "MazePool": "sera_maze.envs.pool",
-    "MazeVecEnv": "sera_maze.vec_env",
-    "MaxRL": "sera_maze.maxrl",
-    "SERA": "sera_maze.maxrl",
-}
+    from sera_maze.algorithm.maxrl import SERA as SERA
+    from sera_maze.algorithm.maxrl import MaxRL as MaxRL
+    from sera_maze.coverage.callback import CoverageCallback as CoverageCallback
+    from sera_maze.envs.layouts.layout import MazeLayout as MazeLayout
+    from sera_maze.envs.pools.fresh import FreshMazes as FreshMazes
+    from sera_maze.envs.pools.pool import MazePool as MazePool
+    from sera_maze.policies.maze import MazePolicy as MazePolicy
+    from sera_maze.sampling.vec_env import MazeVecEnv as MazeVecEnv
 
 __all__ = [
     "SERA",
@@ -51,15 +40,28 @@ __all__ = [
     "__version__",
     "envs",
 ]
+_load, _ = lazy_names(
+    __name__,
+    {
+        "CoverageCallback": "coverage.callback",
+        "FreshMazes": "envs.pools.fresh",
+        "MazeLayout": "envs.layouts.layout",
+        "MazePolicy": "policies.maze",
+        "MazePool": "envs.pools.pool",
+        "MazeVecEnv": "sampling.vec_env",
+        "MaxRL": "algorithm.maxrl",
+        "SERA": "algorithm.maxrl",
+    },
+)
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name on first use."""
     if name == "__version__":
-        return import_module("sera_maze.envs.pool_files").package_version()
-    if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
-    raise AttributeError(f"module 'sera_maze' has no attribute {name!r}")
+        from sera_maze.envs.pools.files import package_version
+
+        return package_version()
+    return _load(name)
 
 
 def __dir__() -> list[str]:

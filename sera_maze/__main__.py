@@ -2,7 +2,7 @@
 
 import sys
 
-from sera_maze.cli import main
+from sera_maze.cli.app import main
 
 if __name__ == "__main__":
     sys.exit(main())

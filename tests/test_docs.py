@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sera_maze.studies.matched_budget import METHODS, SETTINGS
+from sera_maze.studies.matched.study import METHODS, SETTINGS
 
 DOCS = Path(__file__).parents[1] / "docs"
 

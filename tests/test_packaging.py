@@ -66,7 +66,7 @@ def test_wheel_holds_the_package_and_nothing_global(wheel):
         assert f"sera_maze/{name}" in names
 
 
-WHERE = "import sera_maze.envs.pool as p; print(p.__file__); print(len(p.MazePool.papers('held_out')))"
+WHERE = "import sera_maze.envs.pools.pool as p; print(p.__file__); print(len(p.MazePool.papers('held_out')))"
 
 
 def test_installed_package_works_away_from_the_repository(site, tmp_path):
@@ -100,7 +100,10 @@ def test_environments_need_neither_torch_nor_stable_baselines3(tmp_path):
 import sys
 sys.modules["torch"] = sys.modules["stable_baselines3"] = None  # an import of them is an error now
 from sera_maze.envs import *
-from sera_maze.envs import pictures, rendering, tokens, window
+from sera_maze.envs import tokens
+from sera_maze.envs.pictures import sheets as pictures
+from sera_maze.envs.pictures import drawing as rendering
+from sera_maze.envs.pictures import window
 import gymnasium
 env = gymnasium.make("SeraMaze/Prim-9x9-v0", render_mode="rgb_array")
 env.reset(seed=0)
@@ -139,7 +142,7 @@ def test_entry_points():
     plugin.load()()  # a second registration changes nothing
     assert {name: spec for name, spec in gym.registry.items() if name.startswith("SeraMaze/")} == before
     (command,) = [e for e in metadata.entry_points(group="console_scripts") if e.name == "sera-maze"]
-    assert command.value == "sera_maze.cli:main"
+    assert command.value == "sera_maze.cli.app:main"
 
 
 def test_public_names():

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sera_maze.cli import main
-from sera_maze.envs.canvas import pygame
-from sera_maze.presets import RunConfig
-from sera_maze.training import train
-from sera_maze.viewer import HELP
+from sera_maze.cli.app import main
+from sera_maze.envs.pictures.canvas import pygame
+from sera_maze.runs.config import RunConfig
+from sera_maze.runs.training import train
+from sera_maze.viewer.watching import HELP
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 

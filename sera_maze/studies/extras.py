@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sera_maze.envs.atomic_files import whole_file
+from sera_maze.envs.ground.atomic_files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sera_maze.envs import tokens
-from sera_maze.envs.errors import LayoutError
-from sera_maze.envs.layout import MazeLayout
+from sera_maze.envs.ground.errors import LayoutError
+from sera_maze.envs.layouts.layout import MazeLayout
 from sera_maze.envs.tokens import TOKENS, VOCABULARY
 
 # #######

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sera_maze.envs import tokens
-from sera_maze.envs.layout import MazeLayout
+from sera_maze.envs.layouts.layout import MazeLayout
 
 # The answer goes down the left side, through (3, 3), and along the bottom.
 MAZE = MazeLayout.from_text("#######\n#S#   #\n# # # #\n#   # #\n### # #\n#    G#\n#######")

@@ -12,16 +12,16 @@ import pytest
 import torch
 from PIL import Image
 
-from sera_maze.allocators import allocate_knapsack, allocate_posterior, allocate_vip
-from sera_maze.cli import main
+from sera_maze.algorithm.maxrl import MaxRL
+from sera_maze.allocation.others import allocate_knapsack, allocate_posterior, allocate_vip
+from sera_maze.cli.app import main
 from sera_maze.envs import FreshMazes, MazeEnv
-from sera_maze.exact import log_likelihood_gradient, success_probability
-from sera_maze.maxrl import MaxRL
-from sera_maze.studies.alignment import ESTIMATORS, EXACT, QUICK, UNIFORM, Bench, Row, Setting, alignment_study
-from sera_maze.studies.alignment_bench import summary
-from sera_maze.studies.alignment_policies import critic_probability, fit_critic, rank_correlation
-from sera_maze.studies.alignment_report import FIGURES, markdown, read_rows, write_report
-from sera_maze.studies.alignment_tables import (
+from sera_maze.exact.probability import log_likelihood_gradient, success_probability
+from sera_maze.studies.alignment.measuring import summary
+from sera_maze.studies.alignment.policies import critic_probability, fit_critic, rank_correlation
+from sera_maze.studies.alignment.report import FIGURES, markdown, read_rows, write_report
+from sera_maze.studies.alignment.study import ESTIMATORS, EXACT, QUICK, UNIFORM, Bench, Row, Setting, alignment_study
+from sera_maze.studies.alignment.tables import (
     answer,
     cosine_table,
     difference,
@@ -318,7 +318,7 @@ def test_the_same_numbers_for_any_number_of_processes():
 
 
 def test_the_command(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sera_maze.studies.alignment.QUICK", TINY)
+    monkeypatch.setattr("sera_maze.studies.alignment.study.QUICK", TINY)
     assert main(["align", "--quick", "--processes", "1", "--out", str(tmp_path / "out")]) == 0
     assert (tmp_path / "out" / "alignment.md").exists()
     (tmp_path / "file").write_text("")
@@ -341,7 +341,7 @@ def test_ctrl_c_ends_the_workers(tmp_path):
     script = tmp_path / "study.py"
     script.write_text(
         "import sys\n"
-        "from sera_maze.cli import main\n"
+        "from sera_maze.cli.app import main\n"
         "if __name__ == '__main__':\n"
         "    import multiprocessing, threading, time\n"
         "    def watch():\n"

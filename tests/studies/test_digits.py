@@ -15,10 +15,12 @@ from PIL import Image
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from sera_maze.cli import main
-from sera_maze.maxrl import MaxRL
-from sera_maze.sampling import StepSampler
-from sera_maze.studies.digits import (
+from sera_maze.algorithm.maxrl import MaxRL
+from sera_maze.cli.app import main
+from sera_maze.sampling.sampling import StepSampler
+from sera_maze.studies.digits.env import DigitsEnv, DigitsVecEnv, Images, all_digits
+from sera_maze.studies.digits.report import along, at_the_end, markdown, of_seeds, quantities, write_report
+from sera_maze.studies.digits.study import (
     CROSS_ENTROPY,
     EXACT,
     METHODS,
@@ -30,8 +32,6 @@ from sera_maze.studies.digits import (
     new_model,
     split,
 )
-from sera_maze.studies.digits_env import DigitsEnv, DigitsVecEnv, Images, all_digits
-from sera_maze.studies.digits_report import along, at_the_end, markdown, of_seeds, quantities, write_report
 from sera_maze.studies.extras import paired_t_test
 
 TINY = Setting(
@@ -358,7 +358,7 @@ def test_differences_are_paired():
 
 
 def test_the_command(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sera_maze.studies.digits.QUICK", TINY)
+    monkeypatch.setattr("sera_maze.studies.digits.study.QUICK", TINY)
     out = tmp_path / "out"
     assert main(["digits", "--quick", "--seeds", "1", "--processes", "1", "--out", str(out)]) == 0
     assert {path.name for path in out.iterdir()} == {"digits.json", "digits.md", "digits.png"}

@@ -11,12 +11,12 @@ from typing import get_args, get_type_hints
 import numpy as np
 import pytest
 
-from sera_maze.callbacks import read_history
-from sera_maze.cli import main
-from sera_maze.compare_commands import Compare
-from sera_maze.run_folder import locked
-from sera_maze.studies.matched_budget import METHODS, QUICK, SETTINGS, is_finished, matched_runs, outcomes
-from sera_maze.studies.matched_report import difference, report, to_json
+from sera_maze.cli.app import main
+from sera_maze.cli.compare import Compare
+from sera_maze.coverage.callback import read_history
+from sera_maze.runs.folder import locked
+from sera_maze.studies.matched.report import difference, report, to_json
+from sera_maze.studies.matched.study import METHODS, QUICK, SETTINGS, is_finished, matched_runs, outcomes
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +193,7 @@ def test_attenuation_of_other_gradients_is_left_out(study):
 STUDY = """
 import sys
 from pathlib import Path
-from sera_maze.studies.matched_budget import QUICK, matched_runs
+from sera_maze.studies.matched.study import QUICK, matched_runs
 if __name__ == "__main__":
     matched_runs(QUICK.changed({"updates": 100_000}), ["uniform", "sera"], 2, Path(sys.argv[1]))
 """

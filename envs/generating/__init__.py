@@ -1,0 +1,1 @@
+"""Random mazes: the generators, and different mazes for a pool."""

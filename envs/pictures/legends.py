@@ -1,0 +1,176 @@
+"""The words around pictures: titles, labels, legends and colour bars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sera_maze.envs.pictures.canvas import OVERSAMPLING, PALETTE, Colour, Marker, blank, enlarge, marker, pygame
+
+MIN_TEXT_WIDTH = 96  # pixels: narrower pictures have no title and no legend, which could not be read
+# Nine evenly spaced colours of viridis (Smith and van der Walt, 2015, CC0), perceptually uniform and readable with all
+# common kinds of colour blindness. Its darkest fifth is left out: it could be taken for a wall.
+_RAMP = np.array(
+    [
+        (65, 68, 135), (53, 95, 141), (42, 120, 142), (33, 145, 140), (34, 168, 132),
+        (68, 191, 112), (122, 209, 81), (189, 223, 38), (253, 231, 37),
+    ]
+)  # fmt: skip
+
+
+def font_size(width: int) -> int:
+    """Height in pixels of the text under a picture of ``width`` pixels."""
+    return min(20, max(14, width // 28))
+
+
+def text_lines(text: str, size: int, width: int, colour: Colour = PALETTE.text) -> pygame.Surface:
+    """Draw text on a transparent Surface at most ``width`` pixels wide; lines break at spaces, long words anywhere."""
+    if not pygame.font.get_init():
+        pygame.font.init()
+    # Small letters drawn large and made smaller keep their shapes and distances.
+    font = pygame.font.Font(None, size * OVERSAMPLING)
+    lines = [line for part in text.splitlines() for line in _wrapped(part, font, width * OVERSAMPLING)]
+    images = [font.render(line, True, colour) for line in lines]
+    line_height = round(1.1 * font.get_height() / OVERSAMPLING) * OVERSAMPLING
+    longest = max((image.get_width() for image in images), default=0)
+    canvas_width = min(width, math.ceil(longest / OVERSAMPLING)) * OVERSAMPLING
+    canvas = pygame.Surface((canvas_width, line_height * len(images)), pygame.SRCALPHA, 32)
+    canvas.fill((*colour, 0))
+    for i, image in enumerate(images):
+        canvas.blit(image, ((canvas_width - image.get_width()) // 2, i * line_height))
+    return pygame.transform.smoothscale(canvas, (canvas_width // OVERSAMPLING, canvas.get_height() // OVERSAMPLING))
+
+
+def _wrapped(text: str, font: pygame.font.Font, width: int) -> list[str]:
+    lines = [""]
+    for word in text.split():
+        joined = f"{lines[-1]} {word}".strip()
+        if font.size(joined)[0] <= width:
+            lines[-1] = joined
+            continue
+        if lines[-1]:
+            lines.append("")
+        for letter in word:
+            if lines[-1] and font.size(lines[-1] + letter)[0] > width:
+                lines.append("")
+            lines[-1] += letter
+    return lines
+
+
+def row_width(images: Sequence[pygame.Surface], gap: int) -> int:
+    """Width in pixels of images side by side."""
+    return sum(image.get_width() for image in images) + gap * max(0, len(images) - 1)
+
+
+def side_by_side(images: Sequence[pygame.Surface], gap: int) -> pygame.Surface:
+    """Put images one beside another, each centred."""
+    height = max(image.get_height() for image in images)
+    whole = blank(row_width(images, gap), height)
+    x = 0
+    for image in images:
+        whole.blit(image, (x, (height - image.get_height()) // 2))
+        x += image.get_width() + gap
+    return whole
+
+
+def stack(images: Sequence[pygame.Surface], gap: int = 0) -> pygame.Surface:
+    """Put images one under another, each centred."""
+    width = max(image.get_width() for image in images)
+    whole = blank(width, sum(image.get_height() for image in images) + gap * (len(images) - 1))
+    y = 0
+    for image in images:
+        whole.blit(image, ((width - image.get_width()) // 2, y))
+        y += image.get_height() + gap
+    return whole
+
+
+def frame(board: pygame.Surface, title: str, legend: Callable[[int], pygame.Surface] | None) -> pygame.Surface:
+    """Put a title above and a legend, drawn for the given width, below; boards without room come back as they are."""
+    width = board.get_width()
+    if width < MIN_TEXT_WIDTH or not (title.strip() or legend):
+        return board
+    size = font_size(width)
+    space = blank(width, size // 2)
+    above = [space, text_lines(title, size + 2, width - size), space] if title.strip() else []
+    below = [space, legend(width), space] if legend else []
+    return stack([*above, board, *below])
+
+
+def marker_legend(kinds: Sequence[Marker], width: int, *, cell_size: int | None = None) -> pygame.Surface:
+    """Legend of the markers, shaped as in squares of ``cell_size`` pixels, at most ``width`` pixels wide."""
+    return _legend([(marker(kind, font_size(width) + 4, cell_size), kind) for kind in kinds], width)
+
+
+def path_legend(
+    num_successes: int, num_failures: int, width: int, *, has_dashes: bool = True, has_crosses: bool = True
+) -> pygame.Surface:
+    """Legend of the two kinds of paths with their numbers, as they are drawn, at most ``width`` pixels wide."""
+    size = font_size(width)
+    success = _swatch(PALETTE.success, min(3 * size, width // 4), size, gap=0)
+    failure = _swatch(PALETTE.failure, min(3 * size, width // 4), size, gap=max(2, size // 6) if has_dashes else 0)
+    if has_crosses:
+        failure.blit(marker("cross", size), (failure.get_width() - size, 0))
+    return _legend(
+        [
+            (success, f"{num_successes} {'success' if num_successes == 1 else 'successes'}"),
+            (failure, f"{num_failures} {'failure' if num_failures == 1 else 'failures'}"),
+        ],
+        width,
+    )
+
+
+def colour_bar(low: float, high: float, label: str, width: int) -> pygame.Surface:
+    """Legend of a heat map, at most ``width`` pixels wide: a label and the colours from low to high.
+
+    A bar with low = high has one colour; one with low = NaN says that there are no values.
+    """
+    size = font_size(width)
+    gap = size // 2
+    images = [text_lines(label, size, width - size)] if label.strip() else []
+    if np.isnan(low):
+        return stack([*images, text_lines("no values", size, width - size)])
+    ends = [text_lines(f"{value:.4g}", size, width - size) for value in ((low, high) if low < high else (low,))]
+    room = width - row_width(ends, gap) - 3 * gap
+    beside = len(ends) == 2 and room >= 4 * size
+    bar_width = min(room if beside else width - 2 * gap, 16 * size)
+    scaled = np.linspace(0, 1, bar_width) if low < high else np.full(bar_width, 0.5)
+    bar = pygame.transform.scale(enlarge(ramp_colours(scaled)[None], 1), (bar_width, size))
+    if beside:
+        return stack([*images, side_by_side([ends[0], bar, ends[1]], gap)], gap // 2)
+    spread = bar_width - row_width(ends, 0)
+    return stack([*images, bar, side_by_side(ends, spread) if spread >= gap else stack(ends)], gap // 2)
+
+
+def ramp_colours(scaled: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """Colours (..., 3) uint8 of values (...) that go from 0 to 1; those beyond have the colour of the end."""
+    places = np.clip(scaled, 0, 1) * (len(_RAMP) - 1)
+    channels = [np.interp(places, np.arange(len(_RAMP)), _RAMP[:, i]) for i in range(3)]
+    return np.rint(np.stack(channels, axis=-1)).astype(np.uint8)
+
+
+def _legend(entries: Sequence[tuple[pygame.Surface, str]], width: int) -> pygame.Surface:
+    """Put swatches with their texts side by side, in as many rows as ``width`` pixels need."""
+    size = font_size(width)
+    gap = size // 2
+    rows: list[list[pygame.Surface]] = [[]]
+    for swatch, text in entries:
+        words = text_lines(text, size, width - swatch.get_width() - 3 * gap)
+        image = side_by_side([swatch, words], gap)
+        if rows[-1] and row_width([*rows[-1], image], 2 * gap) > width - 2 * gap:
+            rows.append([])
+        rows[-1].append(image)
+    return stack([side_by_side(row, 2 * gap) for row in rows], gap // 2)
+
+
+def _swatch(colour: Colour, width: int, height: int, gap: int) -> pygame.Surface:
+    """Four strokes of a line, from faint to dark, with gaps between them."""
+    swatch = blank(width, height)
+    for i in range(4):
+        opacity = (i + 1) / 4
+        begin, end = width * i // 4, width * (i + 1) // 4 - gap
+        mixed = [round(opacity * c + (1 - opacity) * p) for c, p in zip(colour, PALETTE.page, strict=True)]
+        swatch.fill(mixed, (begin, height // 2 - height // 8, end - begin, height // 4))
+    return swatch

@@ -1,0 +1,1 @@
+"""Many mazes as prompts: pools, files of them, and mazes that never come twice."""

@@ -1,0 +1,171 @@
+"""`FreshMazes`: so many mazes of one kind that none need come twice, each made when it is asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sera_maze.envs.generating.generate import MAX_SEED, LayoutArrays, MazeSpec, generate_from_spec
+from sera_maze.envs.ground.checks import as_integer, check_int
+from sera_maze.envs.layouts.layout import MazeLayout, digest_content
+from sera_maze.envs.pools.arrays import no_such_maze
+from sera_maze.envs.pools.pool import MazePool
+
+NUM_FRESH_MAZES = 2**40
+_MAX_ATTEMPTS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class FreshMazes:
+    """Random mazes 0 to 2**40 - 1 of one seed, in place of a `MazePool` where each maze is to be seen once.
+
+    Maze ``i`` is that of `generate_layouts` with ``first_index=i``, unless its walls are among those of ``exclude``:
+    then the first of indices i + 2**40, i + 2 * 2**40, ... whose walls are not. Nothing is kept, so mazes can repeat by
+    chance, which in small sizes is common: of 5x5 squares there are 4.
+
+    Args:
+        size: grid squares, walls included, as (height, width) or one int; both odd.
+        algorithm: "prim", "dfs", "kruskal", "wilson", "division" or "rooms", see `MazeSpec`.
+        seed: 0 to 2**64 - 1.
+        braid: see `MazeSpec`.
+        openings: see `MazeSpec`.
+        endpoints: see `MazeSpec`.
+        distance: see `MazeSpec`.
+        exclude: a pool of held-out mazes of the same size, whose walls must not occur, whatever start and goal.
+
+    Raises:
+        ValueError, TypeError: for an argument outside its range.
+
+    Example:
+        >>> env = MazeEnv(FreshMazes((9, 9), seed=1))
+        >>> model = SERA("MazePolicy", env, success="critic")
+    """
+
+    size: tuple[int, int] = (17, 17)
+    algorithm: str = "prim"
+    seed: int = 0
+    braid: float = 0.0
+    openings: int = 0
+    endpoints: str = "corners"
+    distance: int | None = None
+    exclude: MazePool | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", self.spec.size)
+        object.__setattr__(self, "seed", check_int("seed", self.seed, 0, MAX_SEED))
+        if self.exclude is None:
+            return
+        if not isinstance(self.exclude, MazePool):
+            raise TypeError(
+                f"exclude must be a MazePool or None, got {type(self.exclude).__name__}; put several together with "
+                "MazePool.concatenate"
+            )
+        if self.exclude.size != self.size:
+            raise ValueError(f"exclude has mazes of size {self.exclude.size}, the others have {self.size}")
+
+    @cached_property
+    def spec(self) -> MazeSpec:
+        """What the mazes are, but for the seed."""
+        return MazeSpec(self.size, self.algorithm, self.braid, self.openings, self.endpoints, self.distance)
+
+    @cached_property
+    def _excluded(self) -> frozenset[bytes]:
+        return frozenset(() if self.exclude is None else digest_content(self.exclude.walls))
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """Where the mazes come from, as JSON can hold it; without ``exclude``."""
+        return {"made_by": "fresh", "seed": self.seed, **self.spec.to_dict()}
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that fixes the mazes."""
+        digest = hashlib.sha256(json.dumps(self.provenance).encode())
+        digest.update(b"".join(sorted(self._excluded)))
+        return digest.hexdigest()
+
+    def arrays(self, prompts: Sequence[int] | NDArray[np.integer[Any]]) -> LayoutArrays:
+        """The mazes of prompts (B,), repeated or not, in their order.
+
+        Raises:
+            IndexError: for a prompt below 0 or from 2**40 on.
+            ValueError: as `generate_layouts`, or if 1,000 mazes in a row were excluded.
+        """
+        wanted, place = np.unique(np.asarray(prompts, np.int64), return_inverse=True)
+        for prompt in wanted[(wanted < 0) | (wanted >= NUM_FRESH_MAZES)]:
+            raise IndexError(no_such_maze(prompt, NUM_FRESH_MAZES))
+        made = self._made(wanted)
+        for attempt in range(1, _MAX_ATTEMPTS + 1):
+            again = [i for i, content in enumerate(digest_content(made.walls)) if content in self._excluded]
+            if not again:
+                return LayoutArrays(made.walls[place], made.start[place], made.goal[place])
+            for array, part in zip(made, self._made(wanted[again] + attempt * NUM_FRESH_MAZES), strict=True):
+                array[again] = part
+        raise ValueError(
+            f"maze {wanted[again[0]]} of seed {self.seed}: {_MAX_ATTEMPTS} mazes in a row have walls of exclude, which "
+            f"holds {len(self._excluded)}; exclude fewer or take a larger size"
+        )
+
+    def _made(self, indices: NDArray[np.int64]) -> LayoutArrays:
+        """Mazes of rising generator indices, one call for each run of consecutive ones."""
+        cuts = np.flatnonzero(np.diff(indices) > 1) + 1
+        runs = [run for run in np.split(indices, cuts) if len(run)]
+        parts = [generate_from_spec(self.spec, len(run), self.seed, first_index=int(run[0])) for run in runs]
+        if not parts:
+            return generate_from_spec(self.spec, 0, self.seed)
+        return LayoutArrays(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+    def __len__(self) -> int:
+        return NUM_FRESH_MAZES
+
+    def __getitem__(self, index: int) -> MazeLayout:
+        """Maze ``i``.
+
+        Raises:
+            IndexError: for a maze that there is not.
+            TypeError: for anything but an integer; `arrays` gives many.
+        """
+        i = as_integer(index)
+        if i is None:
+            raise TypeError(f"{index!r} selects no maze; allowed is an int, and arrays(prompts) gives many mazes")
+        walls, start, goal = self.arrays([i])
+        return MazeLayout(walls[0], start[0].tolist(), goal[0].tolist())
+
+    def __iter__(self) -> Iterator[MazeLayout]:
+        """Refuse: 2**40 mazes are too many to go through."""
+        raise TypeError("FreshMazes has too many mazes to go through; take some by their numbers, as in mazes[7]")
+
+    def __repr__(self) -> str:
+        return f"FreshMazes({self.size[0]}x{self.size[1]} {self.algorithm}, seed {self.seed})"
+
+
+Mazes: TypeAlias = MazePool | FreshMazes
+
+
+def mazes_digest(mazes: Mazes) -> str:
+    """SHA-256 of the mazes in their order, whatever their provenance."""
+    if isinstance(mazes, FreshMazes):
+        return mazes.digest
+    digest = hashlib.sha256(repr(mazes.walls.shape).encode())
+    for array in (mazes.walls, mazes.start, mazes.goal):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def same_mazes(one: Mazes, other: Mazes) -> bool:
+    """Whether prompt i of one is prompt i of the other, for all i."""
+    return one is other or mazes_digest(one) == mazes_digest(other)
+
+
+def arrays_of(mazes: Mazes, prompts: NDArray[np.integer[Any]]) -> LayoutArrays:
+    """The mazes of prompts (B,) of a pool, or fresh ones, repeated or not."""
+    if isinstance(mazes, FreshMazes):
+        return mazes.arrays(prompts)
+    return LayoutArrays(mazes.walls[prompts], mazes.start[prompts], mazes.goal[prompts])

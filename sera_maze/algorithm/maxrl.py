@@ -1,0 +1,401 @@
+"""`MaxRL`: grouped rollouts and the maximum-likelihood objective as an algorithm of Stable-Baselines3; and `SERA`."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy, MultiInputActorCriticPolicy
+from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
+from stable_baselines3.common.utils import update_learning_rate
+from torch import Tensor
+from typing_extensions import Self
+
+from sera_maze.algorithm.batch_log import record_batch, record_times, replay, reporter
+from sera_maze.algorithm.imitation import warm_start
+from sera_maze.algorithm.option_checks import check_options, check_rate
+from sera_maze.algorithm.prompt_order import PromptOrder
+from sera_maze.algorithm.resumable import ResumableAlgorithm, uninterrupted
+from sera_maze.algorithm.success_sources import success_estimator
+from sera_maze.allocation.advantages import group_advantages
+from sera_maze.allocation.allocation import Allocation, allocate, allocate_uniform
+from sera_maze.allocation.others import BY_VALUE, allocate_posterior
+from sera_maze.allocation.success import SuccessHistory
+from sera_maze.policies.maze import MazePolicy
+from sera_maze.policies.small_grid import SmallGridPolicy
+from sera_maze.sampling.loss import LossTerms, accumulate_gradient, rollout_weights
+from sera_maze.sampling.plain_mazes import chosen_path
+from sera_maze.sampling.rollouts import Rollouts
+from sera_maze.sampling.sampling import MapSampler, StepSampler, StoppedByCallback
+from sera_maze.sampling.vec_env import prompts_digest
+
+_ITERATIONS = 0x49544552  # sets these random numbers apart from those of the prompt order
+
+
+class MaxRL(ResumableAlgorithm):
+    """Sample a group of rollouts for each prompt and raise the likelihood of success, fully on-policy.
+
+    Each update takes the next ``prompts_per_batch`` prompts of the pool, shares out rollouts_per_prompt rollouts a
+    prompt (evenly, or with SERA's waterline), and takes one optimizer step on the weighted loss of `objective`.
+
+    Args:
+        policy: "MazePolicy", "MlpPolicy", "CnnPolicy" (with `SmallGridCNN`), "MultiInputPolicy", or a class.
+        env: a promptable environment (`MazeEnv`, its ids, a VecEnv of them, `MazeVecEnv`, or any in a `PromptQueue`).
+        learning_rate: of the optimizer; a number or a schedule of the remaining progress (1 to 0).
+        prompts_per_batch: prompts B of a batch; a smaller pool makes smaller batches.
+        rollouts_per_prompt: N0; a batch has B N0 rollouts, the budget, whatever the allocation.
+        allocator: "uniform" (N0 each), "sera" (equal attenuation), or one of `sera_maze.allocation`: "sera_posterior"
+            (equal expected attenuation over the posteriors of a history), "vip" or "knapsack".
+        advantage: "maxrl", "rloo", "grpo", "reinforce" or "success_average", see `group_advantages`.
+        success: where SERA's success probabilities come from: "history" (`SuccessHistory`, for prompts that come again
+            and again), "critic" (the policy's value head on first observations, trained along to give the logit of
+            success: also for prompts never seen before, such as `FreshMazes`), "critic_history" (a history that begins
+            with the critic's answer) or "exact" (computed; needs a MazePolicy on plain mazes).
+        n_min: least rollouts of an active prompt.
+        n_max: most rollouts of a prompt; None: 4 N0.
+        activation_threshold: see `allocate`; None keeps all prompts active.
+        rounding: "fidelity" or "maxmin", see `allocate`.
+        multiplicity_correction: whether rollouts of prompt q weigh N0 / N_q.
+        token_mean: whether a rollout's sum over its steps becomes a mean.
+        n_epochs: optimizer steps on each batch; over 1 with the clipped ratio of PPO.
+        clip_range: of that ratio.
+        ent_coef: coefficient of the entropy bonus.
+        critic_coef: coefficient of the success head's loss, where ``success`` uses it.
+        max_grad_norm: the gradient is scaled down to this norm.
+        warmup_updates: the learning rate rises linearly over so many first updates, since Adam's first steps are of
+            full size whatever the gradient, and can undo a warm start.
+        sampler: "auto" (the map sampler where it gives the same result, else stepping), "map" or "step".
+        stats_window_size, tensorboard_log, policy_kwargs, verbose: SB3's.
+        seed: fixes everything; None draws one.
+        device: SB3's.
+        _init_setup_model: SB3's.
+
+    Raises:
+        ValueError, TypeError: for an argument outside its range.
+
+    References:
+        MaxRL: arXiv 2602.02710. SERA: arXiv 2609.36552.
+    """
+
+    policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
+        "MazePolicy": MazePolicy,
+        "MlpPolicy": ActorCriticPolicy,
+        "CnnPolicy": SmallGridPolicy,
+        "MultiInputPolicy": MultiInputActorCriticPolicy,
+    }
+
+    def __init__(
+        self,
+        policy: str | type[ActorCriticPolicy],
+        env: GymEnv | str | None = None,
+        learning_rate: float | Schedule = 1e-3,
+        prompts_per_batch: int = 64,
+        rollouts_per_prompt: int = 32,
+        allocator: str = "uniform",
+        advantage: str = "maxrl",
+        success: str = "history",
+        n_min: int = 2,
+        n_max: int | None = None,
+        activation_threshold: float | None = 0.05,
+        rounding: str = "fidelity",
+        multiplicity_correction: bool = True,
+        token_mean: bool = False,
+        n_epochs: int = 1,
+        clip_range: float = 0.2,
+        ent_coef: float = 0.0,
+        critic_coef: float = 0.5,
+        max_grad_norm: float = 1.0,
+        warmup_updates: int = 20,
+        sampler: str = "auto",
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        policy_kwargs: dict[str, Any] | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+        _init_setup_model: bool = True,
+    ):
+        self.prompts_per_batch, self.rollouts_per_prompt = prompts_per_batch, rollouts_per_prompt
+        self.n_epochs, self.warmup_updates, self.n_min, self.n_max = n_epochs, warmup_updates, n_min, n_max
+        self.allocator, self.advantage, self.success, self.rounding = allocator, advantage, success, rounding
+        self.activation_threshold, self.multiplicity_correction = activation_threshold, multiplicity_correction
+        self.token_mean, self.clip_range, self.critic_coef, self.sampler = token_mean, clip_range, critic_coef, sampler
+        self.total_rollouts = 0
+        self.total_updates: int | None = None
+        self.last_figures: dict[str, float] = {}
+        super().__init__(
+            policy, env,  # type: ignore[arg-type]
+            learning_rate, n_steps=1, gamma=1.0, gae_lambda=1.0, ent_coef=ent_coef, vf_coef=0.0,
+            max_grad_norm=max_grad_norm, use_sde=False, sde_sample_freq=-1, stats_window_size=stats_window_size,
+            tensorboard_log=tensorboard_log, policy_kwargs=policy_kwargs, verbose=verbose, seed=seed, device=device,
+            _init_setup_model=False,
+        )  # fmt: skip
+        if _init_setup_model:
+            self._setup_model()
+
+    def _setup_model(self) -> None:
+        """Build policy and optimizer; runs again after loading, so it makes nothing that is saved."""
+        check_options(self)
+        if self.env is None and not hasattr(self, "observation_space"):
+            raise ValueError("env is None; give environments, or load a model with MaxRL.load")
+        self._setup_lr_schedule()
+        check_rate(self.lr_schedule(1.0), "at the start")
+        with torch.random.fork_rng(devices=[], enabled=self.seed is None):
+            if self.seed is None:
+                self.seed = secrets.randbelow(2**31)
+                torch.default_generator.manual_seed(self.seed)  # nobody asked for the global generators to be seeded
+            else:
+                self.set_random_seed(self.seed)
+            self.policy = self.policy_class(
+                self.observation_space, self.action_space, self.lr_schedule, **self.policy_kwargs
+            ).to(self.device)  # type: ignore[assignment]
+        if self.env is not None:
+            self._setup_prompts()
+
+    def _setup_prompts(self) -> None:
+        """Look at the environments: how they can be sampled, and how many prompts they have."""
+        assert self.env is not None
+        assert self.seed is not None
+        self.fast_path = chosen_path(self.policy, self.env, self.sampler)
+        if self.verbose >= 1 and self.sampler == "auto" and self.fast_path.reason:
+            print(f"Stepping the environments: {self.fast_path.reason}.")  # noqa: T201 (as SB3 tells what it does)
+        self.step_sampler = None if self.fast_path.pool is not None else StepSampler(self.env, self.seed)
+        self.prompts_digest = prompts_digest(self.env)
+        self.prompt_order = PromptOrder(self.num_prompts, self.prompts_per_batch, self.seed)
+        self.success_estimator = success_estimator(self)
+        self.restore_prompts()
+
+    @property
+    def num_prompts(self) -> int:
+        """Number of prompts that the environments have."""
+        if self.fast_path.pool is not None:
+            return len(self.fast_path.pool)
+        assert self.step_sampler is not None
+        return self.step_sampler.num_prompts
+
+    @property
+    def most_rollouts(self) -> int:
+        """The most rollouts that a prompt gets, n_max."""
+        return 4 * self.rollouts_per_prompt if self.n_max is None else self.n_max
+
+    @property
+    def map_sampler(self) -> MapSampler | None:
+        """The map sampler, where it is used."""
+        if self.fast_path.pool is None or self.fast_path.rules is None:
+            return None
+        assert self.seed is not None
+        return MapSampler(self.fast_path.pool, self.fast_path.rules, self.seed)
+
+    def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
+        """Go on with other environments of the same spaces; the success history starts anew with other prompts."""
+        before = vars(self).copy()
+        try:
+            super().set_env(env, force_reset)
+            self._setup_prompts()
+        except Exception:
+            vars(self).update(before)
+            raise
+
+    def warm_start(self, updates: int, **options: Any) -> Self:
+        """Imitate shortest paths before the reinforcement learning; see `sera_maze.algorithm.imitation.warm_start`."""
+        warm_start(self, updates, **options)
+        return self
+
+    def known_probability(self, prompts: Tensor) -> Tensor | None:
+        """Success probability of prompts (B,) as (B,) float64, by the estimator; None as long as it knows nothing."""
+        return self.success_estimator.probability(prompts) if self.success_estimator.known else None
+
+    def allocate(self, prompts: Tensor, probability: Tensor | None = None) -> Allocation:
+        """Share the budget of a batch out over its prompts (B,); `known_probability` may be at hand already."""
+        budget = len(prompts) * self.rollouts_per_prompt
+        probability = self.known_probability(prompts) if probability is None else probability
+        if self.allocator == "uniform" or probability is None:
+            return allocate_uniform(len(prompts), budget, success_prob=probability, device=self.device)
+        bounds = {"n_min": self.n_min, "n_max": self.most_rollouts}
+        if self.allocator in BY_VALUE:
+            return BY_VALUE[self.allocator](probability, budget, **bounds)
+        if self.allocator == "sera_posterior":
+            assert isinstance(self.success_estimator, SuccessHistory)
+            posterior = self.success_estimator.posterior(prompts)
+            return allocate_posterior(*posterior, budget, activation_threshold=self.activation_threshold, **bounds)
+        return allocate(
+            probability, budget, activation_threshold=self.activation_threshold, rounding=self.rounding, **bounds
+        )
+
+    def sample(self, prompts: Tensor, counts: Tensor, callback: BaseCallback | None = None) -> Rollouts:
+        """Sample counts[b] rollouts of each prompt (B,), with the random numbers of the present update.
+
+        A callback sees the policy as it is between two batches.
+        """
+        sampler = self.map_sampler
+        if sampler is not None:
+            self.policy.set_training_mode(False)
+            rollouts = sampler.sample(self.policy, prompts, counts, self._n_updates)
+            if callback is not None:
+                with self.usual_iterations():
+                    if not replay(self, rollouts, callback):
+                        raise StoppedByCallback
+            return rollouts
+        assert self.step_sampler is not None
+        self.step_sampler.on_step = None if callback is None else reporter(self, callback)
+        return self.step_sampler.sample(self.policy, prompts, counts, self._n_updates)
+
+    def step_batch(self, callback: BaseCallback, log: Callable[[], None] | None = None) -> None:
+        """One batch: prompts, allocation, rollouts, gradient step, success record, log.
+
+        Args:
+            callback: SB3's, initialised.
+            log: writes the log after the update; None leaves it to later.
+
+        If anything is raised before the update is complete, the batch is dropped, as if it had not begun.
+
+        Raises:
+            StoppedByCallback: if the callback said so while sampling.
+            ValueError: see `update`.
+        """
+        callback.on_rollout_start()
+        self._batch_start = self.batch_start()
+        try:
+            self._run_batch(callback, log)
+        except BaseException:
+            if self._batch_start is not None:
+                self._go_to(self._batch_start)
+                self._batch_start = None
+            raise
+
+    def _run_batch(self, callback: BaseCallback, log: Callable[[], None] | None) -> None:
+        prompts = self.prompt_order.next_batch().to(self.device)
+        with self._varied_policy():  # success probabilities are those of the policy that samples
+            probability = self.known_probability(prompts)
+            allocation = self.allocate(prompts, probability)
+            rollouts = self.sample(prompts, allocation.counts, callback)
+        callback.update_locals({"rollouts": rollouts, "allocation": allocation, "probability": probability})
+        callback.on_rollout_end()
+        self._update_current_progress_remaining(self.num_timesteps, self._total_timesteps)
+        with uninterrupted():  # all of it or nothing, so that what is saved after Ctrl-C fits together
+            with self._varied_policy():
+                self.update(rollouts)
+            self.success_estimator.record(prompts, rollouts.successes, rollouts.counts)
+            self.total_rollouts += rollouts.num_rollouts
+            record_batch(self, rollouts, allocation, probability)
+            if self.prompt_order.epoch_is_over:
+                self.prompt_order.start_epoch()
+                self.success_estimator.start_epoch()
+            self._batch_start = None
+            if log is not None:
+                log()
+
+    def _varied_policy(self) -> AbstractContextManager[None]:
+        """The number of iterations of a MazePolicy in this update: the same for its rollouts and its gradient."""
+        if not isinstance(self.policy, MazePolicy):
+            return nullcontext()
+        return self.policy.varied_iterations(np.random.default_rng([self.seed or 0, _ITERATIONS, self._n_updates]))
+
+    def update(self, rollouts: Rollouts) -> None:
+        """Take the optimizer steps of one batch.
+
+        Raises:
+            ValueError: if the learning rate or the gradient is not finite; the parameters stay as they are then.
+        """
+        self.policy.set_training_mode(True)
+        self._update_learning_rate(self.policy.optimizer)
+        rate = check_rate(self.lr_schedule(self._current_progress_remaining), f"in update {self._n_updates}")
+        if self._n_updates < self.warmup_updates:
+            rate *= (self._n_updates + 1) / self.warmup_updates
+            update_learning_rate(self.policy.optimizer, rate)
+            self.logger.record("train/learning_rate", rate)
+        advantages = group_advantages(rollouts.success, rollouts.owner, self.advantage)
+        weights = rollout_weights(
+            rollouts, advantages, multiplicity_correction=self.multiplicity_correction, token_mean=self.token_mean
+        )
+        clip_range = self.clip_range if self.n_epochs > 1 else None
+        critic_coef = self.critic_coef if self.success.startswith("critic") else 0.0
+        terms = LossTerms(rollouts, weights, clip_range, self.ent_coef, critic_coef)
+        sampler = self.map_sampler
+        for _ in range(self.n_epochs):
+            self.policy.optimizer.zero_grad()
+            loss = accumulate_gradient(self.policy, terms, None if sampler is None else sampler.mazes)
+            norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm).item()
+            if not math.isfinite(norm):
+                raise ValueError(
+                    f"the gradient of update {self._n_updates} has the norm {norm}: the parameters or the observations "
+                    "are not finite, or too large; go back to a checkpoint, with a smaller learning_rate"
+                )
+            self.policy.optimizer.step()
+        self._n_updates += 1
+        self.logger.record("train/loss", loss)
+        self.logger.record("train/grad_norm", norm)
+        self.logger.record("train/entropy", rollouts.entropies.mean().item())
+        self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
+
+    def _update_current_progress_remaining(self, num_timesteps: int, total_timesteps: int) -> None:
+        if self.total_updates is not None:
+            num_timesteps, total_timesteps = self._n_updates, self.total_updates
+        # A batch may run past the total; schedules must not turn negative.
+        super()._update_current_progress_remaining(min(num_timesteps, total_timesteps), total_timesteps)
+
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: MaybeCallback = None,
+        log_interval: int = 1,
+        tb_log_name: str = "MaxRL",
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+        total_updates: int | None = None,
+    ) -> Self:
+        """Train until ``total_timesteps`` simulated steps have been taken; whole batches, so somewhat more.
+
+        Args:
+            total_timesteps: steps of all rollouts together.
+            callback: SB3 callbacks. ``on_step`` is called once for each simulated time step of the batch; where
+                nothing is stepped, its locals dones, rewards and infos are of the rollouts that end then, and there is
+                no new_obs.
+            log_interval: batches between logs.
+            tb_log_name: name of the TensorBoard run.
+            reset_num_timesteps: False goes on counting.
+            progress_bar: show one.
+            total_updates: stop after so many updates, counted from the first one ever; schedules follow them then, so
+                that a run can be matched with another in updates, or gone on with.
+        """
+        if self.env is None:
+            raise ValueError("there is no environment to learn from; call set_env(env) first")
+        iteration = 0
+        total_timesteps, callback = self._setup_learn(
+            total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar
+        )
+        callback.on_training_start(locals(), globals())
+        self.total_updates = total_updates
+        while self.num_timesteps < total_timesteps and (total_updates is None or self._n_updates < total_updates):
+            is_logged = log_interval is not None and (iteration + 1) % log_interval == 0
+            try:
+                self.step_batch(callback, partial(self.dump_logs, iteration + 1) if is_logged else None)
+            except StoppedByCallback:
+                break
+            iteration += 1
+        if log_interval is not None and iteration % log_interval:
+            self.dump_logs(iteration)
+        callback.on_training_end()
+        return self
+
+    def dump_logs(self, iteration: int = 0) -> None:
+        """Write the log of the last batch."""
+        record_times(self, iteration)
+        self.logger.dump(step=self.num_timesteps)
+
+
+class SERA(MaxRL):
+    """`MaxRL` with SERA's allocation: ``SERA(...)`` is ``MaxRL(..., allocator="sera")``."""
+
+    def __init__(
+        self, policy: str | type[ActorCriticPolicy], env: GymEnv | str | None = None, *args: Any,
+        allocator: str = "sera", **kwargs: Any,
+    ):  # fmt: skip
+        super().__init__(policy, env, *args, allocator=allocator, **kwargs)  # type: ignore[misc]

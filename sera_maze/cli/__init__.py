@@ -1,0 +1,5 @@
+"""The command line, ``sera-maze``."""
+
+from sera_maze.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,8 @@
+"""``python -m sera_maze.cli`` is ``sera-maze``."""
+
+import sys
+
+from sera_maze.cli.app import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""The command line, ``sera-maze``: one frozen dataclass of options for each command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import tyro
+from rich.console import Console
+
+from sera_maze.cli.align import Align
+from sera_maze.cli.bench import Bench
+from sera_maze.cli.compare import Compare
+from sera_maze.cli.digits import Digits
+from sera_maze.cli.evaluate import Eval
+from sera_maze.cli.mazes import Mazes
+from sera_maze.cli.play import Play
+from sera_maze.cli.train import Train
+from sera_maze.cli.watch import Watch
+from sera_maze.envs.pools.files import package_version
+
+_USER_ERRORS = (ValueError, TypeError, OSError)
+COMMANDS: dict[str, Any] = {
+    "train": Train, "eval": Eval, "compare": Compare, "mazes": Mazes, "bench": Bench, "watch": Watch, "play": Play,
+    "align": Align, "digits": Digits,
+}  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status.
+
+    Returns:
+        0; 2 for wrong input, which is told without a traceback; 130 if the user interrupted it.
+    """
+    try:
+        return _run(sys.argv[1:] if arguments is None else list(arguments))
+    except KeyboardInterrupt:
+        return _complain("interrupted", status=130)
+    except MemoryError as error:
+        return _complain(f"error: not enough memory; ask for fewer or smaller mazes ({error})")
+    except _USER_ERRORS as error:
+        return _complain(f"error: {error}")
+    except RuntimeError as error:  # as which torch reports that memory runs out
+        if "memory" not in str(error):
+            raise
+        return _complain(f"error: not enough memory; ask for fewer rollouts or smaller mazes ({error})")
+
+
+def _run(arguments: Sequence[str]) -> int:
+    if "OMP_WAIT_POLICY" not in os.environ:
+        # Else torch's threads wait by spinning, which costs many times the time where other programs use a core.
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    if arguments == ["--version"]:
+        console.print(f"sera-maze {package_version()}")
+        return 0
+    command = tyro.extras.subcommand_cli_from_dict(
+        COMMANDS,
+        prog="sera-maze",
+        description="Maze agents for likelihood-style reinforcement learning.",
+        args=arguments,
+    )
+    return command.run(console) or 0
+
+
+def _complain(what: str, status: int = 2) -> int:
+    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(f"sera-maze: {what}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""Which mazes the options of a command ask for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sera_maze.envs.generating.generate import MazeSpec
+from sera_maze.envs.layouts.files import SUFFIXES, read_layouts
+from sera_maze.envs.pools.pool import MazePool
+from sera_maze.runs.config import RunConfig
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """Read "17x17" or "17" as (height, width); the multiplication sign does for the x, too.
+
+    Raises:
+        ValueError: for other text.
+    """
+    match = re.fullmatch(r"(\d+)(?:[xX\u00d7](\d+))?", text.strip())
+    if match is None:
+        raise ValueError(f"size {text!r} is not HEIGHTxWIDTH or one number; try 17x17")
+    return int(match[1]), int(match[2] or match[1])
+
+
+def choose_mazes(config: RunConfig, load: Path | None, size: str | None, count: int | None) -> tuple[MazePool, str]:
+    """The mazes that the options of a command ask for, and a name for the folder of their evaluation.
+
+    Args:
+        config: of the run whose held-out mazes are taken if nothing else is asked for.
+        load: the option --load.
+        size: --size.
+        count: --count.
+
+    Raises:
+        ValueError: if the options exclude each other, or there are no such mazes.
+    """
+    from sera_maze.runs import training
+
+    if load is not None and size is not None:
+        raise ValueError("--load and --size exclude each other; give one")
+    if count is not None and size is None:
+        raise ValueError("--count is for mazes of a given --size; leave it out, or give one")
+    if load is not None:
+        return load_pool(load), f"eval-{load.stem}"
+    if size is None:
+        return training.held_out_pool(config), "eval"
+    height, width = MazeSpec(parse_size(size)).size
+    pool = training.unseen_pool(config, 256 if count is None else count, (height, width))
+    return pool, f"eval-{height}x{width}"
+
+
+def load_pool(path: Path) -> MazePool:
+    """Read mazes from a folder of drawings or a file that 'sera-maze mazes --out' wrote.
+
+    Raises:
+        FileNotFoundError, ValueError: if there are none.
+    """
+    if path.is_dir():
+        return MazePool.from_folder(path)
+    if path.suffix.lower() in SUFFIXES:
+        return MazePool.from_layouts(read_layouts(path), provenance={"made_by": "file", "file": path.name})
+    return MazePool.load(path)

@@ -1,0 +1,51 @@
+"""The command ``sera-maze eval``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.markdown import Markdown
+
+from sera_maze.cli.choices import choose_mazes
+
+
+@dataclass(frozen=True)
+class Eval:
+    """Evaluate a trained agent: pass@k with intervals over mazes, success by path length, pictures."""
+
+    folder: tyro.conf.Positional[Path]
+    """Folder of the run."""
+    load: Path | None = None
+    """Mazes to evaluate on: a file of 'sera-maze mazes --out', or a folder of drawings; by default the run's held-out
+    mazes."""
+    size: str | None = None
+    """Instead: mazes of this size, HEIGHTxWIDTH or one number, that the run has never seen."""
+    count: int | None = None
+    """Number of mazes, with --size; 256 by default."""
+    iterations: int | None = None
+    """Iterations of the policy; by default as many as the size of the mazes asks for."""
+    num_samples: int | None = None
+    """Rollouts for each maze; by default as in training."""
+    out: Path | None = None
+    """Folder for table and pictures; by default one in the run's, by the mazes: eval, eval-33x33 or eval-NAME."""
+    device: str = "auto"
+    """cpu, cuda or auto."""
+
+    def run(self, console: Console) -> int:
+        """Evaluate, and return the exit status."""
+        from sera_maze.runs import folder as run_folder  # torch and Stable-Baselines3 load only here
+        from sera_maze.runs import training
+
+        device = run_folder.checked_device(self.device)
+        model, config = run_folder.open_run(self.folder, device)
+        pool, name = choose_mazes(config, self.load, self.size, self.count)
+        if self.num_samples is not None:
+            config = config.changed({"num_samples": self.num_samples})
+        folder = self.out or self.folder / name
+        evaluation = training.evaluate_run(model, pool, config, folder, self.iterations)
+        console.print(Markdown(evaluation.markdown()))
+        console.print(f"table and pictures: {folder}")
+        return 0

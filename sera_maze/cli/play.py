@@ -1,0 +1,96 @@
+"""The command ``sera-maze play``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import tyro
+from rich.console import Console
+
+from sera_maze.cli.choices import choose_mazes, load_pool, parse_size
+
+if TYPE_CHECKING:
+    from sera_maze.envs.pools.pool import MazePool
+
+
+@dataclass(frozen=True)
+class Play:
+    """Walk through mazes yourself, with the arrow keys, against the shortest path and a trained agent."""
+
+    folder: tyro.conf.Positional[Path | None] = None
+    """Folder of a run whose agent walks too; on its held-out mazes, unless others are given."""
+    load: Path | None = None
+    """Mazes to play: a file of 'sera-maze mazes --out', or a folder of drawings."""
+    size: str | None = None
+    """Without a run and --load: mazes of this size, HEIGHTxWIDTH or one number; 17x17 by default."""
+    algorithm: Literal["prim", "dfs", "kruskal", "wilson", "division", "rooms"] | None = None
+    """How these are carved; prim by default."""
+    seed: int | None = None
+    """Which mazes; 0 by default."""
+    on_wall: Literal["fail", "stay"] | None = None
+    """What a move into a wall does: stay by default; with a run it is as in its training."""
+    maze: int = 0
+    """The first maze, by its number."""
+
+    def run(self, console: Console) -> int:
+        """Play, and return the exit status."""
+        from sera_maze.envs.pictures.window import NoDisplayError
+        from sera_maze.envs.play.rules import MazeRules
+        from sera_maze.viewer.playing import Player  # torch, Stable-Baselines3 and pygame load only here
+        from sera_maze.viewer.window import run_window
+
+        agent, on_wall = None, self.on_wall or "stay"
+        pool: MazePool
+        self._check_nothing_is_ignored()
+        if self.folder is not None:
+            agent, pool = self._agent(self.folder)
+            rules = agent.rules
+        else:
+            pool = self._pool()
+            rules = MazeRules(pool.size, on_wall=on_wall)
+        player = Player(pool, rules=rules, agent=agent, prompt=self.maze)
+        try:
+            run_window(player, "sera-maze play")
+        except NoDisplayError:
+            raise ValueError("there is no display for a window, and playing needs a display") from None
+        if player.solved:
+            console.print(f"solved {len(player.solved)} mazes")
+        return 0
+
+    def _check_nothing_is_ignored(self) -> None:
+        """Refuse options that a run or --load makes idle."""
+        idle = ["size", "algorithm", "seed"] if self.folder or self.load else []
+        for name in [*idle, *(["on_wall"] if self.folder else [])]:
+            if getattr(self, name) is not None:
+                given = "a run" if self.folder else "--load"
+                raise ValueError(
+                    f"--{name.replace('_', '-')} does not go with {given}, which says it already; leave it out"
+                )
+
+    def _pool(self) -> MazePool:
+        from sera_maze.envs.pools.pool import MazePool
+
+        if self.load is not None:
+            return load_pool(self.load)
+        size = parse_size(self.size or "17x17")
+        for count in (256, 64, 16, 4, 1):  # of small sizes there are fewer
+            try:
+                return MazePool.generate(count, size, self.algorithm or "prim", self.seed or 0)
+            except ValueError:
+                if count == 1:
+                    raise
+        raise AssertionError
+
+    def _agent(self, folder: Path) -> tuple[Any, MazePool]:
+        from sera_maze.envs.play.rules import MazeRules
+        from sera_maze.policies.maze import MazePolicy
+        from sera_maze.runs import folder as run_folder
+        from sera_maze.viewer.scenes import Agent
+
+        model, config = run_folder.open_run(folder)
+        pool, _ = choose_mazes(config, self.load, None, None)
+        assert isinstance(model.policy, MazePolicy)
+        rules = MazeRules(pool.size, on_wall=config.on_wall)
+        return Agent(folder.resolve().name, model.policy, pool, rules=rules, seed=config.seed), pool

@@ -1,0 +1,124 @@
+"""The command ``sera-maze watch``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import tyro
+from rich.console import Console
+
+from sera_maze.cli.choices import choose_mazes
+from sera_maze.envs.ground.checks import check_int
+
+if TYPE_CHECKING:
+    from sera_maze.viewer.watching import Viewer
+
+_SUFFIXES = (".png", ".gif", ".mp4")
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Watch trained agents walk through mazes, in a window or as a picture or film; two runs side by side."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Folder of one run, or of two."""
+    load: Path | None = None
+    """Mazes to watch on: a file of 'sera-maze mazes --out', or a folder of drawings; by default the held-out mazes of
+    the first run."""
+    size: str | None = None
+    """Instead: mazes of this size, HEIGHTxWIDTH or one number, that the first run has never seen."""
+    count: int | None = None
+    """Number of mazes, with --size; 256 by default."""
+    maze: int | None = None
+    """The first maze to show, by its number; by default the hardest with --out, else maze 0."""
+    show: Literal["plain", "paths", "visits"] | None = None
+    """What lies under the rollout: nothing, all sampled paths (the default in a .png), or the heat map of visits."""
+    arrows: bool = False
+    """Show the policy's arrows."""
+    num_samples: int = 256
+    """Rollouts sampled in each maze."""
+    iterations: int | None = None
+    """Iterations of the policies; by default as many as the size of the mazes asks for."""
+    out: Path | None = None
+    """Instead of a window: a .png, .gif or .mp4 file."""
+    rollouts: int = 3
+    """Rollouts in a film."""
+    speed: Literal[1, 2, 4, 8, 16, 32, 64, 128] = 8
+    """Steps a second."""
+    window: tuple[int, int] = (1120, 800)
+    """Width and height of the window or picture, in pixels."""
+    device: str = "auto"
+    """cpu, cuda or auto."""
+
+    def run(self, console: Console) -> int:
+        """Watch, and return the exit status."""
+        from sera_maze.envs.pictures.window import NoDisplayError
+        from sera_maze.viewer.window import run_window  # torch, Stable-Baselines3 and pygame load only here
+
+        if not 1 <= len(self.runs) <= 2:
+            raise ValueError(f"got {len(self.runs)} run folders; give one, or two to see them side by side")
+        if self.out is not None and self.out.suffix.lower() not in _SUFFIXES:
+            raise ValueError(f"{self.out} does not end in .png, .gif or .mp4; name a file of one of these kinds")
+        rollouts = check_int("rollouts", self.rollouts, 1, 4096)
+        window = tuple(check_int("window", side, 64, 8192) for side in self.window)
+        shown = self._viewer()
+        if self.out is None:
+            try:
+                run_window(shown, f"sera-maze: {', '.join(agent.name for agent in shown.agents)}", size=window)  # type: ignore[arg-type]
+            except NoDisplayError:
+                raise ValueError(
+                    "there is no display for a window; --out FILE.png, .gif or .mp4 writes a picture or film instead"
+                ) from None
+            return 0
+        from sera_maze.viewer.films import write_film, write_picture
+
+        if self.out.suffix.lower() == ".png":
+            written = write_picture(shown, self.out, window)  # type: ignore[arg-type]
+        else:
+            written = write_film(shown, self.out, window, rollouts)  # type: ignore[arg-type]
+        console.print(f"wrote {written}")
+        return 0
+
+    def _viewer(self) -> Viewer:
+        from sera_maze.envs.play.rules import MazeRules
+        from sera_maze.policies.maze import MazePolicy
+        from sera_maze.runs import folder as run_folder
+        from sera_maze.runs.training import trained_on
+        from sera_maze.viewer.scenes import Agent
+        from sera_maze.viewer.watching import Viewer
+
+        device = run_folder.checked_device(self.device)
+        opened = [run_folder.open_run(folder, device) for folder in self.runs]
+        pool, _ = choose_mazes(opened[0][1], self.load, self.size, self.count)
+        agents = []
+        for name, (model, config) in zip(_names(self.runs), opened, strict=True):
+            assert isinstance(model.policy, MazePolicy)
+            if seen := trained_on(model, pool):
+                name = f"{name} (trained on {seen} of these mazes)"
+            if config.on_wall != opened[0][1].on_wall:
+                name = f"{name}, on_wall={config.on_wall}"
+            rules = MazeRules(pool.size, on_wall=config.on_wall)
+            agents.append(
+                Agent(
+                    name, model.policy, pool, rules=rules, iterations=self.iterations, num_samples=self.num_samples,
+                    seed=config.seed,
+                )
+            )  # fmt: skip
+        prompt = self.maze
+        if prompt is None:
+            prompt = 0 if self.out is None else int(agents[0].chances.argmin())
+        is_picture = self.out is not None and self.out.suffix.lower() == ".png"
+        background = self.show or ("paths" if is_picture else "plain")
+        shown = Viewer(agents, prompt, background=background, arrows=self.arrows)
+        shown.speed = self.speed
+        return shown
+
+
+def _names(folders: tuple[Path, ...]) -> Iterator[str]:
+    """The folders' own names; with their parents' where these are the same."""
+    own = [folder.resolve().name for folder in folders]
+    for folder, name in zip(folders, own, strict=True):
+        yield name if own.count(name) == 1 else str(folder)

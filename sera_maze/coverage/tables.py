@@ -1,0 +1,231 @@
+"""`Evaluation`: the outcome of a fixed number of rollouts on each of many mazes, and its tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sera_maze.coverage.unbiased import Coverage
+from sera_maze.envs.play.rules import MazeRules
+from sera_maze.exact.probability import exact_pass_at_k
+
+_MAX_LENGTH_ROWS = 8
+_NOT_KNOWN = "-"
+
+
+class CoverageRow(NamedTuple):
+    """pass@k for one k, as fractions.
+
+    Attributes:
+        k: number of rollouts.
+        sampled: mean over the mazes of the unbiased estimate.
+        low: lower end of the 95 % interval over mazes; NaN for a single maze.
+        high: upper end.
+        exact: mean over the mazes of 1 - (1 - p)**k; None if p is not known.
+    """
+
+    k: int
+    sampled: float
+    low: float
+    high: float
+    exact: float | None
+
+
+class LengthRow(NamedTuple):
+    """The mazes whose shortest paths have about one length.
+
+    Attributes:
+        shortest: moves on the shortest of these paths.
+        longest: on the longest.
+        mazes: number of mazes.
+        success_rate: share of the rollouts that succeed.
+        exact: mean success probability; None if it is not known.
+        solved_fraction: share of the mazes with at least one success.
+    """
+
+    shortest: int
+    longest: int
+    mazes: int
+    success_rate: float
+    exact: float | None
+    solved_fraction: float
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The outcome of n rollouts on each of M mazes.
+
+    Attributes:
+        successes: (M,) int64, successes of each maze.
+        coverage: pass@k, its 95 % intervals over mazes and the solved fraction, from the rollouts.
+        steps: (M,) float64, mean steps of a maze's rollouts.
+        shortest_lengths: (M,) int64, moves on a shortest path.
+        distinct_solutions: (M,) int64, different successful paths; None if the squares visited are not known.
+        probability: (M,) float64, exact success probability; None if it was not computed.
+        rules: of the episodes.
+        seed: of the rollouts.
+    """
+
+    successes: NDArray[np.int64]
+    coverage: Coverage
+    steps: NDArray[np.float64]
+    shortest_lengths: NDArray[np.int64]
+    distinct_solutions: NDArray[np.int64] | None
+    probability: NDArray[np.float64] | None
+    rules: MazeRules
+    seed: int
+
+    @property
+    def num_samples(self) -> int:
+        """Rollouts of each maze, n."""
+        return self.coverage.n
+
+    @property
+    def ks(self) -> tuple[int, ...]:
+        """The values of k."""
+        return self.coverage.ks
+
+    @property
+    def success_rate(self) -> NDArray[np.float64]:
+        """(M,) float64: share of each maze's rollouts that succeed."""
+        return self.successes / self.num_samples
+
+    @property
+    def exact_pass_at_k(self) -> NDArray[np.float64] | None:
+        """(K,) float64: mean over the mazes of 1 - (1 - p)**k; None if p is not known."""
+        if self.probability is None:
+            return None
+        return exact_pass_at_k(self.probability[:, None], np.array(self.ks)).mean(0)
+
+    @property
+    def mean_steps(self) -> float:
+        """Mean steps of a rollout."""
+        return float(self.steps.mean())
+
+    @property
+    def mean_distinct_solutions(self) -> float | None:
+        """Different successful paths of a maze, on average; mazes without one count 0."""
+        return None if self.distinct_solutions is None else float(self.distinct_solutions.mean())
+
+    def table(self) -> list[CoverageRow]:
+        """pass@k, one row for each k."""
+        exact = self.exact_pass_at_k
+        columns = zip(self.ks, self.coverage.pass_at_k, self.coverage.low, self.coverage.high, strict=True)
+        return [
+            CoverageRow(k, float(mean), float(low), float(high), None if exact is None else float(exact[i]))
+            for i, (k, mean, low, high) in enumerate(columns)
+        ]
+
+    def by_length(self) -> list[LengthRow]:
+        """Success by the length of the shortest path, in at most 8 rows of equally wide ranges of lengths."""
+        bins = length_bins(self.shortest_lengths)
+        rows = []
+        for number in np.unique(bins):
+            mazes = bins == number
+            lengths = self.shortest_lengths[mazes]
+            exact = None if self.probability is None else float(self.probability[mazes].mean())
+            rate, solved = self.success_rate[mazes].mean(), (self.successes[mazes] > 0).mean()
+            rows.append(
+                LengthRow(int(lengths.min()), int(lengths.max()), len(lengths), float(rate), exact, float(solved))
+            )
+        return rows
+
+    def summary(self) -> str:
+        """One sentence: what was run, and what came of it besides pass@k."""
+        distinct = self.mean_distinct_solutions
+        solutions = "" if distinct is None else f"{distinct:.2f} distinct solutions a maze, "
+        end = "a wall ends the rollout" if self.rules.on_wall == "fail" else "at a wall the agent stays"
+        return (
+            f"{len(self.successes)} mazes of {self.rules.size[0]}x{self.rules.size[1]} squares, {self.num_samples} "
+            f"rollouts each (seed {self.seed}, horizon {self.rules.horizon}, {end}): "
+            f"{_percent(self.coverage.solved_fraction)} of the mazes solved at least once, {solutions}"
+            f"{self.mean_steps:.1f} steps a rollout."
+        )
+
+    def markdown(self) -> str:
+        """Both tables and the summary as Markdown; percentages with two decimals."""
+        coverage_rows = [
+            (str(row.k), _percent(row.sampled), _interval(row.low, row.high), _percent(row.exact))
+            for row in self.table()
+        ]
+        length_rows = [
+            (
+                str(row.shortest) if row.shortest == row.longest else f"{row.shortest}-{row.longest}",
+                str(row.mazes), _percent(row.success_rate), _percent(row.exact), _percent(row.solved_fraction),
+            )
+            for row in self.by_length()
+        ]  # fmt: skip
+        coverage_heads = ("k", "pass@k, sampled", "95 % interval over mazes", "pass@k, exact")
+        length_heads = ("shortest path", "mazes", "success rate", "exact", "solved at least once")
+        return "\n\n".join(
+            (markdown_table(coverage_heads, coverage_rows), self.summary(), markdown_table(length_heads, length_rows))
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as JSON can hold it: fractions, None for what is not known, lists with one entry a maze."""
+        known = self.distinct_solutions is not None
+        return {
+            "mazes": len(self.successes),
+            "size": list(self.rules.size),
+            "num_samples": self.num_samples,
+            "seed": self.seed,
+            "on_wall": self.rules.on_wall,
+            "horizon": self.rules.horizon,
+            "pass_at_k": [_without_nan(row._asdict()) for row in self.table()],
+            "solved_fraction": self.coverage.solved_fraction,
+            "mean_distinct_solutions": self.mean_distinct_solutions,
+            "mean_steps": self.mean_steps,
+            "by_length": [row._asdict() for row in self.by_length()],
+            "per_maze": {
+                "shortest_length": self.shortest_lengths.tolist(),
+                "successes": self.successes.tolist(),
+                "probability": None if self.probability is None else self.probability.tolist(),
+                "distinct_solutions": self.distinct_solutions.tolist() if known else None,  # type: ignore[union-attr]
+                "steps": self.steps.tolist(),
+            },
+        }
+
+
+def length_bins(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number the ranges of lengths (M,): equally wide, an even number of moves, and at most 8 of them used.
+
+    Start and goal of most mazes lie such that all lengths are even or all odd.
+    """
+    width = 2
+    while len(np.unique(lengths // width)) > _MAX_LENGTH_ROWS:
+        width += 2
+    return lengths // width
+
+
+def readable_percent(fraction: float, decimals: int = 2) -> str:
+    """A probability in percent; one near 0 or 1 is not rounded to what it is not."""
+    shown = f"{100 * fraction:.{decimals}f}"
+    if fraction < 1 and float(shown) == 100:
+        return f"over {100 - 10**-decimals:.{decimals}f} %"
+    if fraction > 0 and float(shown) == 0:
+        return f"{fraction:.0e}"
+    return f"{shown} %"
+
+
+def _percent(fraction: float | None) -> str:
+    return _NOT_KNOWN if fraction is None else f"{100 * fraction:.2f} %"
+
+
+def _interval(low: float, high: float) -> str:
+    return _NOT_KNOWN if math.isnan(low) else f"{100 * low:.2f} to {100 * high:.2f} %"
+
+
+def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}
+
+
+def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, has_names: bool = False) -> str:
+    """A table in Markdown, its columns to the right, but for a first one of names."""
+    rule = ["---" if has_names and i == 0 else "--:" for i in range(len(heads))]
+    lines = [heads, rule, *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

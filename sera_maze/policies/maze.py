@@ -1,0 +1,187 @@
+"""`MazePolicy`: one forward pass for a whole maze."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.distributions import CategoricalDistribution, Distribution
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
+from torch import Tensor
+
+from sera_maze.envs.generating.generate import check_int
+from sera_maze.envs.ground.checks import check_flag
+from sera_maze.policies.network import NUM_ACTIONS, MazeNet, default_iterations
+
+_USED = ("optimizer_class", "optimizer_kwargs")  # of ActorCriticPolicy's arguments
+
+
+class MazePolicy(ActorCriticPolicy):
+    """A policy for fully observed mazes that gives the action probabilities of every square in one pass.
+
+    A maze is still, so π(a | layout, cell) is computed for all cells at once (`maps`), and `forward` and SB3's other
+    methods only look it up where the agent stands: PPO, A2C, predict() and evaluate_policy work as with any policy.
+    The value of a square is the probability of success from there.
+
+    Args:
+        observation_space: that of `MazeEnv` with observation="grid" or "dict".
+        action_space: Discrete(4).
+        lr_schedule: learning rate by the remaining progress (1 to 0).
+        channels: width of the hidden state.
+        iterations: how often the hidden state is updated; None chooses by the maze's size (`default_iterations`). More
+            can be set later, on the attribute ``iterations``, to run a policy on larger mazes than it was trained on.
+            Each costs one convolution of the maze, forward and backward.
+        vary_iterations: whether `MaxRL` trains each update with another number of iterations, see `varied_iterations`.
+        **kwargs: ``optimizer_class`` and ``optimizer_kwargs`` of SB3's ActorCriticPolicy.
+
+    Raises:
+        ValueError: for spaces that are not those of a fully observed maze, or arguments that would have no effect.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        lr_schedule: Schedule,
+        channels: int = 32,
+        iterations: int | None = None,
+        vary_iterations: bool = True,
+        **kwargs: Any,
+    ):
+        self.maze_size = _maze_size(observation_space)
+        if not isinstance(action_space, spaces.Discrete) or action_space.n != NUM_ACTIONS:
+            raise ValueError(f"MazePolicy needs the action space Discrete({NUM_ACTIONS}), got {action_space}")
+        self.channels = check_int("channels", channels, 1, 4096)
+        self.iterations = default_iterations(*self.maze_size) if iterations is None else iterations
+        check_iterations(self.iterations)
+        check_flag("vary_iterations", vary_iterations)
+        self.vary_iterations = vary_iterations
+        for name, value in kwargs.items():
+            if name not in _USED and not (name == "use_sde" and not value):
+                raise ValueError(
+                    f"{name}={value!r} has no effect on a MazePolicy, leave it out; it takes channels, iterations, "
+                    f"vary_iterations, {', '.join(_USED)}"
+                )
+        super().__init__(observation_space, action_space, lr_schedule, **kwargs)
+
+    def _build(self, lr_schedule: Schedule) -> None:
+        self.net = MazeNet(self.channels)
+        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
+
+    def _get_constructor_parameters(self) -> dict[str, Any]:
+        data = super()._get_constructor_parameters()
+        return {
+            **{name: data[name] for name in ("observation_space", "action_space", "lr_schedule", *_USED)},
+            "channels": self.channels,
+            "iterations": self.iterations,
+            "vary_iterations": self.vary_iterations,
+        }
+
+    @contextmanager
+    def varied_iterations(self, generator: np.random.Generator) -> Iterator[None]:
+        """Run with a random number of iterations, from 0.6 to 2 times ``iterations``, if ``vary_iterations``.
+
+        Training with ever other numbers keeps the hidden state where it is once it has solved the maze, so that more
+        iterations do no harm, and larger mazes can be solved with them.
+        """
+        usual = self.iterations
+        if self.vary_iterations:
+            self.iterations = int(generator.integers(max(1, round(0.6 * usual)), 2 * usual + 1))
+        try:
+            yield
+        finally:
+            self.iterations = usual
+
+    def maps(self, walls: Tensor, goal: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities of the actions and logits of success, for every square of M mazes of any size.
+
+        Args:
+            walls: (M, H, W) bool, on the policy's device.
+            goal: (M, 2) int64, (row, column).
+
+        Returns:
+            (M, H, W, 4) and (M, H, W) float32.
+        """
+        logits, values = self.net(walls, goal, self.iterations)
+        return logits.log_softmax(dim=-1), values
+
+    def log_prob_map(self, walls: Tensor, goal: Tensor) -> Tensor:
+        """Log-probabilities (M, H, W, 4) float32 of UP, DOWN, LEFT, RIGHT on every square; arguments as in `maps`."""
+        return self.maps(walls, goal)[0]
+
+    def _look_up(self, obs: PyTorchObs) -> tuple[Tensor, Tensor]:
+        """Action log-probabilities (N, 4) and success logits (N,) where the agents of N observations stand."""
+        walls, goal, agent = _read(obs)
+        log_probs, values = self.maps(walls, goal)
+        rows = torch.arange(len(agent), device=agent.device)
+        return log_probs[rows, agent[:, 0], agent[:, 1]], values[rows, agent[:, 0], agent[:, 1]]
+
+    def success_logits(self, obs: PyTorchObs) -> Tensor:
+        """Logits (N,) of the probability of success from where the agents of N observations stand."""
+        return self._look_up(obs)[1]
+
+    def _distribution(self, log_probs: Tensor) -> CategoricalDistribution:
+        return CategoricalDistribution(NUM_ACTIONS).proba_distribution(action_logits=log_probs)
+
+    def forward(self, obs: Tensor, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+        """Actions (N,), values (N, 1) and log-probabilities (N,) for N observations, as SB3 wants them."""
+        log_probs, values = self._look_up(obs)
+        distribution = self._distribution(log_probs)
+        actions = distribution.get_actions(deterministic=deterministic)
+        return actions, values.sigmoid()[:, None], distribution.log_prob(actions)
+
+    def evaluate_actions(self, obs: PyTorchObs, actions: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Values (N, 1), log-probabilities (N,) of given actions (N,), and entropies (N,)."""
+        log_probs, values = self._look_up(obs)
+        distribution = self._distribution(log_probs)
+        return values.sigmoid()[:, None], distribution.log_prob(actions), distribution.entropy()
+
+    def get_distribution(self, obs: PyTorchObs) -> Distribution:
+        """The action distribution of N observations."""
+        return self._distribution(self._look_up(obs)[0])
+
+    def predict_values(self, obs: PyTorchObs) -> Tensor:
+        """Probabilities of success (N, 1) of N observations."""
+        return self.success_logits(obs).sigmoid()[:, None]
+
+
+def check_iterations(iterations: object) -> int:
+    """Check a number of iterations of a `MazePolicy`.
+
+    Raises:
+        ValueError, TypeError: if it is not an integer from 1 to 100,000.
+    """
+    return check_int("iterations", iterations, 1, 100_000)
+
+
+def _maze_size(space: spaces.Space[Any]) -> tuple[int, int]:
+    if isinstance(space, spaces.Box) and len(space.shape) == 3 and space.shape[0] == 3:
+        return space.shape[1], space.shape[2]
+    if isinstance(space, spaces.Dict) and set(space.keys()) == {"layout", "position"}:
+        shape = space["layout"].shape
+        if shape is not None and len(shape) == 3 and shape[0] == 2:
+            return shape[1], shape[2]
+    raise ValueError(
+        f"MazePolicy needs a fully observed maze, MazeEnv(observation='grid') or 'dict', got the space {space}; "
+        "for other observations use MlpPolicy, CnnPolicy or MultiInputPolicy"
+    )
+
+
+def _read(obs: PyTorchObs) -> tuple[Tensor, Tensor, Tensor]:
+    """Walls (N, H, W) bool, goal (N, 2) and agent (N, 2) int64 of N grid or dict observations."""
+    if isinstance(obs, dict):
+        planes = obs["layout"] > 0
+        return planes[:, 0], _place(planes[:, 1]), obs["position"].long()
+    planes = obs > 0
+    return planes[:, 0], _place(planes[:, 2]), _place(planes[:, 1])
+
+
+def _place(plane: Tensor) -> Tensor:
+    """(row, column) of the one filled square of each plane (N, H, W)."""
+    squares = plane.flatten(1).byte().argmax(dim=1)
+    return torch.stack([squares // plane.shape[2], squares % plane.shape[2]], dim=1)

@@ -1,0 +1,61 @@
+"""`MazeNet`: action logits for every square of a maze at once, by a weight-tied recurrent convolution."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+NUM_ACTIONS = 4
+_BLOCK = 2  # squares of a maze that share one position of the hidden state, along each axis
+_PLANES = 2  # walls, goal
+
+
+def default_iterations(height: int, width: int) -> int:
+    """Iterations for mazes of (height, width) squares: 0.6 times height plus width, at least 8.
+
+    Each iteration carries information over `_BLOCK` squares, so this lets it travel 1.2 times height + width squares,
+    more than the shortest path of most mazes takes. Time grows with the iterations times the squares.
+    """
+    return max(8, round(0.6 * (height + width)))
+
+
+class MazeNet(nn.Module):
+    """Walls and goal in, action logits and a value for every square out.
+
+    Blocks of 2 x 2 squares become one position of a hidden state, which is updated again and again by the same 3 x 3
+    convolution (weight-tied), with the maze fed in at every iteration.
+
+    Args:
+        channels: width of the hidden state.
+    """
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.read = nn.Conv2d(_PLANES * _BLOCK**2, channels, 3, padding=1)
+        self.update = nn.Conv2d(channels, channels, 3, padding=1)
+        self.write = nn.Conv2d(channels, (NUM_ACTIONS + 1) * _BLOCK**2, 1)
+
+    def forward(self, walls: Tensor, goal: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
+        """Run the network.
+
+        Args:
+            walls: (M, H, W) bool.
+            goal: (M, 2) int64, (row, column).
+            iterations: how often the hidden state is updated.
+
+        Returns:
+            logits (M, H, W, 4) and values (M, H, W), both float32.
+        """
+        count, height, width = walls.shape
+        planes = torch.ones(count, _PLANES, height + height % _BLOCK, width + width % _BLOCK, device=walls.device)
+        planes[:, 0, :height, :width] = walls.float()  # squares added to fill the blocks are wall
+        planes[:, 1] = 0
+        planes[torch.arange(count, device=walls.device), 1, goal[:, 0], goal[:, 1]] = 1
+        blocks = functional.pixel_unshuffle(planes, _BLOCK).contiguous(memory_format=torch.channels_last)
+        maze = self.read(blocks)  # (M, C, H/2, W/2)
+        state = torch.relu(maze)
+        for _ in range(iterations):
+            state = torch.relu(self.update(state) + maze)
+        squares = functional.pixel_shuffle(self.write(state), _BLOCK)[:, :, :height, :width]  # (M, 5, H, W)
+        return squares[:, :NUM_ACTIONS].permute(0, 2, 3, 1), squares[:, NUM_ACTIONS]

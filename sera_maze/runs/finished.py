@@ -1,0 +1,201 @@
+"""Runs that are to be compared: reading what they left, refusing what cannot be compared, and grouping seeds."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sera_maze.coverage.callback import read_history
+from sera_maze.coverage.unbiased import coverage
+from sera_maze.runs.config import RunConfig
+from sera_maze.runs.folder import COVERAGE, TABLE, require_run
+from sera_maze.runs.training import held_out_pool
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A finished run.
+
+    Attributes:
+        folder: of the run.
+        config: of the run.
+        ks: values of k of its final table, rising.
+        successes: (M,) int64, final successes of each held-out maze.
+        mazes: digests of the M held-out mazes, in order.
+        history: entries of its `CoverageCallback`, by rising update.
+    """
+
+    folder: Path
+    config: RunConfig
+    ks: tuple[int, ...]
+    successes: NDArray[np.int64]
+    mazes: tuple[str, ...]
+    history: tuple[dict[str, Any], ...]
+
+    @property
+    def rollouts(self) -> int:
+        """Rollouts sampled in training."""
+        return int(self.history[-1]["rollouts"])
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Runs whose configs differ only in the seed.
+
+    Attributes:
+        label: what tells the group from the others.
+        runs: by rising seed.
+    """
+
+    label: str
+    runs: tuple[Run, ...]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds, rising."""
+        return tuple(run.config.seed for run in self.runs)
+
+
+def read_run(folder: Path) -> Run:
+    """Read a finished run.
+
+    Args:
+        folder: of the run.
+
+    Raises:
+        FileNotFoundError: if it is not the folder of a run, or the run is not finished.
+        ValueError: if its files are not those of one run.
+    """
+    config = RunConfig.load(require_run(folder))
+    remedy = f"finish it with: sera-maze train --resume {shlex.quote(str(folder))}"
+    path, log = folder / f"{TABLE}.json", folder / COVERAGE
+    for needed in (path, log):
+        if not needed.is_file():
+            raise FileNotFoundError(f"the run in {folder} is not finished, it has no {needed.name}; {remedy}")
+    history = tuple(sorted(read_history(log), key=lambda entry: int(entry["update"])))
+    if not history or history[-1]["update"] < config.updates:
+        last = history[-1]["update"] if history else 0
+        raise FileNotFoundError(
+            f"the run in {folder} is not finished, {log.name} ends with update {last} of {config.updates}; {remedy}"
+        )
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        ks, successes, lengths = _outcomes(data)
+        said = list(config.size), config.num_samples
+        if (data["size"], data["num_samples"]) != said:
+            raise ValueError("it is of mazes of another size, or of another number of rollouts, than config.json says")
+        for entry in history:
+            _check_entry(entry, ks)
+    except (ValueError, TypeError, KeyError) as error:
+        what = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{path} and {log.name} are not those of the run ({what}); {remedy}") from None
+    pool = held_out_pool(config)
+    if lengths.tolist() != pool.shortest_lengths.tolist():
+        raise ValueError(f"{path} is not of the held-out mazes of {folder / 'config.json'}; {remedy}")
+    return Run(folder, config, ks, successes, tuple(pool.digests.tolist()), history)
+
+
+def read_groups(folders: Sequence[Path]) -> list[Group]:
+    """Read runs that can be compared, and put those together that differ only in the seed.
+
+    Args:
+        folders: of the runs.
+
+    Returns:
+        Groups in the order of their first runs. Two groups share their held-out mazes.
+
+    Raises:
+        FileNotFoundError, ValueError: if there is no run, one is no finished run, one comes twice, or they differ in
+            the size or choice of their held-out mazes or in the rollouts for each.
+    """
+    if not folders:
+        raise ValueError("there is nothing to compare; name the folders of one or more runs")
+    places = [folder.resolve() for folder in folders]
+    for i, folder in enumerate(folders):
+        if places[i] in places[:i]:
+            raise ValueError(f"{folder} is named twice; name each run once")
+    runs = [read_run(folder) for folder in folders]
+    for run in runs[1:]:
+        _check_comparable(runs[0], run)
+    together: dict[RunConfig, list[Run]] = {}
+    for run in runs:
+        together.setdefault(replace(run.config, seed=0), []).append(run)
+    groups = [sorted(members, key=lambda run: run.config.seed) for members in together.values()]
+    for members in groups:
+        for one, other in pairwise(members):
+            if one.config.seed == other.config.seed:
+                raise ValueError(f"{one.folder} and {other.folder} are the same run, seed and all; leave one out")
+        _check_same_mazes(groups[0], members)
+    labels = _labels(groups)
+    return [Group(label, tuple(members)) for label, members in zip(labels, groups, strict=True)]
+
+
+def per_maze(run: Run, ks: Sequence[int]) -> NDArray[np.float64]:
+    """(M, K) float64: estimates of pass@k of each maze."""
+    return coverage(run.successes, ks, run.config.num_samples).per_maze
+
+
+def _outcomes(data: Any) -> tuple[tuple[int, ...], NDArray[np.int64], NDArray[np.int64]]:
+    """The ks, successes and shortest lengths of an `Evaluation.to_json`."""
+    if not isinstance(data, dict):
+        raise TypeError("it is not an object")
+    rows, mazes = data["pass_at_k"], data["per_maze"]
+    ks = tuple(sorted({int(row["k"]) for row in rows}))
+    successes, lengths = np.array(mazes["successes"]), np.array(mazes["shortest_length"])
+    coverage(successes, ks, data["num_samples"])  # which checks them
+    if lengths.shape != successes.shape:
+        raise ValueError(f"it has successes of {len(successes)} mazes and lengths of {len(lengths)}")
+    return ks, successes.astype(np.int64), lengths
+
+
+def _check_entry(entry: dict[str, Any], ks: tuple[int, ...]) -> None:
+    for key in ("rollouts", *(f"coverage/pass@{k}" for k in ks)):
+        if not isinstance(entry[key], int | float):
+            raise TypeError(f"{key} of update {entry['update']} is {entry[key]!r}, not a number")
+
+
+def _check_comparable(one: Run, other: Run) -> None:
+    remedy = "compare runs that are evaluated alike"
+    for name, what in (
+        ("size", "mazes of different sizes"),
+        ("algorithm", "different held-out mazes"),
+        ("held_out_mazes", "different held-out mazes"),
+        ("distances", "different held-out mazes"),
+        ("num_samples", "different numbers of rollouts for each held-out maze"),
+    ):
+        first, second = getattr(one.config, name), getattr(other.config, name)
+        if first != second:
+            said = f"{name}={first!r} and {second!r}"
+            raise ValueError(f"{one.folder} and {other.folder} have {what} ({said}); {remedy}")
+    if not set(one.ks) & set(other.ks):
+        raise ValueError(f"{one.folder} and {other.folder} have no k of pass@k in common; {remedy}")
+
+
+def _check_same_mazes(one: Sequence[Run], other: Sequence[Run]) -> None:
+    """Check that two groups are evaluated on the same mazes: held-out mazes that are not shipped follow the seed."""
+    known, found = {run.mazes for run in one}, {run.mazes for run in other}
+    for group, mazes in ((one, found), (other, known)):
+        for run in group:
+            if run.mazes not in mazes:
+                apart = other[0] if group is one else one[0]
+                raise ValueError(
+                    f"{run.folder} (seed {run.config.seed}) and {apart.folder} have different held-out mazes, which "
+                    "follow the seed in mazes of this kind; compare runs of the same seeds"
+                )
+
+
+def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
+    """What differs between the groups; of a single one the name of its folder, that of the lowest seed."""
+    configs = [asdict(members[0].config) for members in groups]
+    names = [name for name in configs[0] if name != "seed" and len({str(config[name]) for config in configs}) > 1]
+    if not names:
+        return [members[0].folder.resolve().name for members in groups]
+    return [", ".join(f"{name}={config[name]}" for name in names) for config in configs]

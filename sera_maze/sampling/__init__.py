@@ -1,0 +1,1 @@
+"""How groups of rollouts are made, and how their loss is taken back."""

@@ -1,0 +1,175 @@
+"""`MazeVecEnv`: thousands of mazes as one environment of Stable-Baselines3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
+
+from sera_maze.envs.play.vector import MazeVectorEnv
+
+
+class SharedVecEnv(VecEnv):
+    """A promptable VecEnv whose environments share all of their attributes, and have `assign` for a method."""
+
+    def assign(self, index: int, prompts: Iterable[int]) -> None:
+        """Fix what the next resets of environment ``index`` play, instead of what is left of an earlier assignment."""
+        raise NotImplementedError
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        """An attribute, which all environments share, once for each of ``indices``."""
+        return [getattr(self, attr_name)] * len(self._indices(indices))
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        """Refuse: the environments share everything."""
+        raise NotImplementedError(
+            f"the environments of a {type(self).__name__} share their attributes; build another one"
+        )
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
+    ) -> list[Any]:
+        """Call ``assign`` for each of ``indices``."""
+        if method_name != "assign":
+            raise AttributeError(f"a {type(self).__name__} has no method {method_name!r}; there is 'assign'")
+        wanted = self._indices(indices)
+        for index in wanted:
+            self.assign(index, *method_args, **method_kwargs)
+        return [None] * len(wanted)
+
+    def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
+        """No environment is wrapped."""
+        return [False] * len(self._indices(indices))
+
+    def _indices(self, indices: VecEnvIndices) -> list[int]:
+        return list(self._get_indices(indices))
+
+
+class MazeVecEnv(SharedVecEnv):
+    """SB3's view of a `MazeVectorEnv`: the same episodes as N `MazeEnv` in a DummyVecEnv, much faster.
+
+    Each info holds ``prompt`` and at the end of an episode also ``is_success``, ``episode`` (return and length, as
+    Monitor gives), ``terminal_observation`` and ``TimeLimit.truncated``.
+
+    Args:
+        num_envs: number of environments N.
+        *args: the other arguments of `MazeVectorEnv`.
+        **kwargs: likewise; not ``autoreset_mode`` and ``copy``, which SB3 fixes.
+
+    Example:
+        >>> env = MazeVecEnv(64, size=9, num_mazes=100)
+    """
+
+    def __init__(self, num_envs: int, *args: Any, **kwargs: Any):
+        for name in ("autoreset_mode", "copy"):
+            if name in kwargs:
+                raise ValueError(f"{name} is fixed by Stable-Baselines3; leave it out")
+        self.env = MazeVectorEnv(num_envs, *args, autoreset_mode=AutoresetMode.SAME_STEP, **kwargs)
+        self._actions: np.ndarray = np.zeros(num_envs, np.int64)
+        self._pending: dict[int, list[int]] = {}
+        super().__init__(num_envs, self.env.single_observation_space, self.env.single_action_space)
+        self.render_mode = self.env.render_mode
+
+    @property
+    def pool(self) -> Any:
+        """The `MazePool` of all environments."""
+        return self.env.pool
+
+    @property
+    def rules(self) -> Any:
+        """The `MazeRules` of all environments."""
+        return self.env.rules
+
+    @property
+    def num_prompts(self) -> int:
+        """Number of mazes in the pool."""
+        return self.env.num_prompts
+
+    def reset(self) -> Any:
+        """Start an episode in every environment; return N observations."""
+        if self._pending:
+            self._hand_over()
+        seeds = [None if seed is None else int(seed) for seed in self._seeds]
+        observations, infos = self.env.reset(seed=seeds)
+        self.reset_infos = [{"prompt": int(prompt)} for prompt in infos["prompt"]]
+        self._reset_seeds()
+        self._reset_options()
+        return observations
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """Keep the actions (N,) for `step_wait`."""
+        self._actions = np.asarray(actions)
+
+    def step_wait(self) -> Any:
+        """Observations, rewards (N,) float32, dones (N,) bool and a list of N infos."""
+        if self._pending:
+            self._hand_over()
+        observations, rewards, terminated, truncated, infos = self.env.step(self._actions)
+        dones = terminated | truncated
+        listed: list[dict[str, Any]] = [{"prompt": prompt} for prompt in infos["prompt"].tolist()]
+        if dones.any():
+            last = infos["final_info"]
+            for n in np.flatnonzero(dones):
+                listed[n] = {
+                    "prompt": int(last["prompt"][n]),
+                    "is_success": bool(last["is_success"][n]),
+                    "episode": {"r": float(rewards[n]), "l": int(last["steps"][n]), "t": 0.0},
+                    "terminal_observation": infos["final_obs"][n],
+                    "TimeLimit.truncated": bool(truncated[n]),
+                }
+        return observations, rewards.astype(np.float32), dones, listed
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.env.close()
+
+    def assign(self, index: int, prompts: Iterable[int]) -> None:
+        """Fix what the next resets of environment ``index`` play, instead of what is left of an earlier assignment."""
+        self._pending[index] = list(prompts)
+        if len(self._pending) == self.num_envs:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Hand gathered assignments over: one call for all environments, since each rebuilds the whole queue."""
+        rows, self._pending = [self._pending.get(n) for n in range(self.num_envs)], {}
+        self.env.assign(rows)
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        """An attribute, which all environments share, once for each of ``indices``."""
+        return [getattr(self.env, attr_name)] * len(self._indices(indices))
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
+    ) -> list[Any]:
+        """Call ``assign`` or ``action_masks`` for each of ``indices``."""
+        if method_name == "action_masks":
+            masks = self.env.action_masks()
+            return [masks[index] for index in self._indices(indices)]
+        if method_name == "assign":
+            return super().env_method(method_name, *method_args, indices=indices, **method_kwargs)
+        raise AttributeError(f"a MazeVecEnv has no method {method_name!r}; there are 'assign' and 'action_masks'")
+
+    def get_images(self) -> Sequence[np.ndarray | None]:
+        """A picture of each environment, with render_mode="rgb_array"."""
+        return self.env.render() or [None] * self.num_envs
+
+
+def prompts_digest(env: VecEnv) -> str | None:
+    """What names the prompts of promptable environments; None if the first of them does not know.
+
+    Raises:
+        ValueError: if they have different prompts, or mazes with different rules.
+    """
+    for name in ("num_prompts", "prompts_digest", "rules"):
+        values = env.get_attr(name) if env.has_attr(name) else []
+        for n, value in enumerate(values):
+            if value != values[0]:
+                raise ValueError(
+                    f"environment {n} has another {name} than environment 0 ({value!r}, not {values[0]!r}): a prompt "
+                    "must mean the same in all of them; build all with the same prompts, such as one MazePool"
+                )
+    return env.get_attr("prompts_digest", 0)[0] if env.has_attr("prompts_digest") else None

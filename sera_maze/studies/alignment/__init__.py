@@ -1,0 +1,1 @@
+"""How well gradient estimates align with the exact likelihood gradient."""

@@ -1,0 +1,1 @@
+"""Coverage of several methods at a matched budget of rollouts."""

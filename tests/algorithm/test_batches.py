@@ -1,0 +1,250 @@
+"""One batch of MaxRL from its first call to its last: which policy is asked, what callbacks see, what stops it."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from sera_maze.algorithm import maxrl
+from sera_maze.algorithm.maxrl import SERA, MaxRL
+from sera_maze.envs import MazeEnv, MazePool, PromptQueue
+from sera_maze.exact.probability import success_probability
+from sera_maze.sampling.sampling import MapSampler
+from sera_maze.sampling.vec_env import MazeVecEnv
+
+POOL = MazePool.generate(9, 5, "prim", seed=1, endpoints="random")
+SMALL = {"channels": 4, "iterations": 6}
+FEWEST, MOST = 4, 12  # 0.6 times 6, rounded, and twice 6
+
+
+def maze_env():
+    return MazeEnv(POOL, on_wall="stay", max_steps=12)
+
+
+ENVS = {
+    "one": maze_env,
+    "dummy": lambda: DummyVecEnv([lambda: Monitor(maze_env())] * 20),
+    "vector": lambda: MazeVecEnv(20, POOL, on_wall="stay", max_steps=12),
+}
+
+
+def make(algorithm=SERA, env=None, policy="MazePolicy", **options):
+    env = maze_env() if env is None else env
+    if policy == "MazePolicy":
+        options = {"policy_kwargs": SMALL, **options}
+    return algorithm(policy, env, **{"prompts_per_batch": 3, "rollouts_per_prompt": 4, "seed": 0, **options})
+
+
+def parameters(model):
+    return torch.cat([parameter.detach().flatten() for parameter in model.policy.parameters()])
+
+
+class Steps(BaseCallback):
+    """Does something in each step; None lets the training go on."""
+
+    def __init__(self, act=lambda callback: None):
+        super().__init__()
+        self.act, self.calls = act, 0
+
+    def _on_step(self):
+        self.calls += 1
+        return self.act(self) is not False
+
+
+def test_exact_probabilities_are_those_of_the_policy_that_samples(monkeypatch):
+    model = make(SERA, success="exact")
+    used, expected, iterations = [], [], []
+    share_out, sample = maxrl.allocate, MapSampler.sample
+
+    def spy_on_allocate(probability, *arguments, **options):
+        used.append((model.policy.iterations, probability.clone()))
+        return share_out(probability, *arguments, **options)
+
+    def spy_on_sample(self, policy, prompts, counts, update):
+        iterations.append(policy.iterations)
+        with torch.no_grad():
+            expected.append(success_probability(policy, POOL, 12, "stay", prompts=prompts))
+        return sample(self, policy, prompts, counts, update)
+
+    monkeypatch.setattr(maxrl, "allocate", spy_on_allocate)
+    monkeypatch.setattr(MapSampler, "sample", spy_on_sample)
+    model.learn(10**9, total_updates=6)
+    assert [number for number, _ in used] == iterations
+    assert len(set(iterations)) > 2
+    assert set(iterations) <= set(range(FEWEST, MOST + 1))
+    for (_, probability), own in zip(used, expected, strict=True):
+        torch.testing.assert_close(probability, own, rtol=1e-12, atol=0)
+    assert model.policy.iterations == 6
+
+
+@pytest.mark.parametrize("sampler", ["map", "step"])
+def test_callbacks_see_the_usual_iterations_while_the_batch_has_others(sampler):
+    model = make(SERA, ENVS["vector"](), sampler=sampler, n_epochs=2)
+    seen, run = [], []
+
+    class Watch(BaseCallback):
+        def _on_rollout_start(self):
+            seen.append(("start", self.model.policy.iterations))
+            run.append(set())
+
+        def _on_step(self):
+            seen.append(("step", self.model.policy.iterations))
+            return True
+
+        def _on_rollout_end(self):
+            seen.append(("end", self.model.policy.iterations))
+
+    maps = model.policy.maps
+
+    def spy(walls, goal):
+        run[-1].add(model.policy.iterations)
+        return maps(walls, goal)
+
+    model.policy.maps = spy
+    model.learn(10**9, Watch(), total_updates=5)
+    assert {name for name, _ in seen} == {"start", "step", "end"}
+    assert {iterations for _, iterations in seen} == {6}
+    assert [len(numbers) for numbers in run] == [1] * 5  # a batch is sampled and trained with one number
+    numbers = {number for each in run for number in each}
+    assert len(numbers - {6}) >= 2
+    assert numbers <= set(range(FEWEST, MOST + 1))
+
+
+@pytest.mark.parametrize("sampler", ["map", "step"])
+def test_iterations_are_put_back_when_a_callback_fails(sampler):
+    model = make(SERA, sampler=sampler)
+
+    def fail(callback):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        model.learn(10**9, Steps(fail))
+    assert model.policy.iterations == 6
+
+
+@pytest.mark.parametrize(("kind", "sampler"), [("dummy", "step"), ("vector", "step"), ("vector", "map")])
+def test_idle_environments_are_not_reported(kind, sampler):
+    """20 environments play 12 rollouts, so that 8 of them idle from the first step on."""
+    model = make(MaxRL, ENVS[kind](), sampler=sampler, stats_window_size=1000)
+    episodes, steps, rewards = [], [], []
+
+    def watch(callback):
+        values = callback.locals
+        # SB3 fills its buffers after on_step.
+        assert len(model.ep_info_buffer) == len(model.ep_success_buffer) == len(episodes)
+        ended = [info for info in values["infos"] if "episode" in info]
+        assert len(ended) == values["dones"].sum()
+        episodes.extend(ended)
+        rewards.append(values["rewards"].sum())
+        steps.append(model.num_timesteps)
+
+    model.learn(10**9, Steps(watch), total_updates=3)
+    assert len(episodes) == model.total_rollouts == 3 * 12
+    assert len(model.ep_info_buffer) == len(model.ep_success_buffer) == 3 * 12
+    assert sum(info["episode"]["l"] for info in episodes) == model.num_timesteps == steps[-1]
+    assert sum(rewards) == sum(info["is_success"] for info in episodes) > 0
+
+
+def test_parameters_that_are_not_numbers_are_refused_when_sampling():
+    model = make(SERA, sampler="map")
+    model.policy.net.write.bias.data[2] = np.nan
+    with pytest.raises(ValueError, match="the policy gives NaN as log-probabilities: its parameters are not finite"):
+        model.learn(10**9, total_updates=1)
+    assert model._n_updates == 0
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize(("policy", "sampler"), [("MazePolicy", "map"), ("MazePolicy", "step"), ("MlpPolicy", "auto")])
+def test_a_gradient_that_is_not_finite_changes_no_parameter(policy, sampler, value):
+    model = make(SERA, ENVS["vector"](), policy, sampler=sampler)
+    model.learn(10**9, total_updates=2)
+    before, counts = parameters(model), [state["step"].item() for state in model.policy.optimizer.state.values()]
+    bias = model.policy.net.write.bias if policy == "MazePolicy" else model.policy.action_net.bias
+    spoilt = bias.register_hook(lambda grad: grad + value)
+    with pytest.raises(ValueError, match=r"gradient of update 2 has the norm (nan|inf): .* go back to a checkpoint"):
+        model.learn(10**9, total_updates=3, reset_num_timesteps=False)
+    assert torch.equal(parameters(model), before)
+    assert [state["step"].item() for state in model.policy.optimizer.state.values()] == counts
+    assert model._n_updates == 2
+    spoilt.remove()
+    model.learn(10**9, total_updates=3, reset_num_timesteps=False)
+    assert torch.isfinite(parameters(model)).all()
+
+
+@pytest.mark.parametrize("success", ["history", "critic"])
+def test_a_monitor_without_early_resets_is_named(success):
+    env = Monitor(maze_env(), allow_early_resets=False)
+    model = make(SERA, env, "MlpPolicy", success=success)
+    with pytest.raises(ValueError, match="Monitor needs allow_early_resets=True"):
+        model.learn(10**9, total_updates=3)
+
+
+class Shaped(gym.Env):
+    """Three steps with actions of some shape; a success if their first numbers are positive on average."""
+
+    observation_space = spaces.Box(-1, 1, (3,), np.float32)
+
+    def __init__(self, shape):
+        self.action_space = spaces.Box(-0.5, 0.5, shape, np.float32)
+        self.taken, self.episode = [], []
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.episode = []
+        return self.np_random.uniform(-1, 1, 3).astype(np.float32), {}
+
+    def step(self, action):
+        self.taken.append(action.copy())
+        self.episode.append(action[0, 0])
+        over = len(self.episode) == 3
+        info = {"is_success": bool(np.mean(self.episode) > 0)} if over else {}
+        return np.zeros(3, np.float32), 0.0, over, False, info
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+@pytest.mark.parametrize("shape", [(1, 2), (2, 2)])
+def test_continuous_actions_reach_the_environment_in_their_shape(shape, num_envs):
+    envs = [Shaped(shape) for _ in range(num_envs)]
+    env = DummyVecEnv([lambda inner=inner: PromptQueue(inner, range(5)) for inner in envs])
+    model = make(MaxRL, env, "MlpPolicy")
+    rollouts = model.sample(torch.tensor([3, 1]), torch.tensor([4, 2]))
+    assert {action.shape for inner in envs for action in inner.taken} == {shape}
+    if num_envs == 1:
+        expected = rollouts.actions.numpy().reshape(-1, *shape)
+        assert (np.abs(expected) > 0.5).any()
+        np.testing.assert_array_equal(np.stack(envs[0].taken), expected.clip(-0.5, 0.5))
+    before = parameters(model)
+    model.learn(10**9, total_updates=3)
+    assert (parameters(model) != before).any()
+    assert torch.isfinite(parameters(model)).all()
+
+
+STOPPED = {
+    "one": (maze_env, "MazePolicy"),
+    "dummy": (lambda: DummyVecEnv([maze_env] * 3), "MazePolicy"),
+    "vector": (lambda: MazeVecEnv(3, POOL, on_wall="stay", max_steps=12), "MlpPolicy"),
+    "queue": (
+        lambda: DummyVecEnv([lambda: PromptQueue(gym.make("CartPole-v1"), range(9), lambda e: e.steps > 9)] * 3),
+        "MlpPolicy",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", STOPPED)
+def test_nothing_is_assigned_after_a_callback_has_stopped_a_batch(kind):
+    """All 60 rollouts of the batch are of one prompt: what was left of it would come again and again."""
+    env, policy = STOPPED[kind]
+    model = make(MaxRL, env(), policy, prompts_per_batch=1, rollouts_per_prompt=60, sampler="step")
+    model.learn(10**9, Steps(lambda callback: callback.calls < 2))
+    assert model._n_updates == 0
+    env = model.get_env()
+    played = []
+    for _ in range(20):
+        env.reset()
+        played.append([info["prompt"] for info in env.reset_infos])
+    for prompts in np.array(played).T:
+        assert len(set(prompts.tolist())) > 2

@@ -1,0 +1,158 @@
+"""Where success probabilities come from in a training: a critic for any policy, and mazes that never come twice."""
+
+from functools import partial
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
+
+from sera_maze.algorithm.maxrl import SERA, MaxRL
+from sera_maze.algorithm.success_sources import _critic_logits
+from sera_maze.allocation.others import allocate_knapsack, allocate_posterior, allocate_vip
+from sera_maze.envs import FreshMazes, MazeEnv, MazePool, PromptQueue
+from sera_maze.exact.probability import success_probability
+from sera_maze.sampling.vec_env import MazeVecEnv
+
+POOL = MazePool.generate(30, 7, "prim", seed=1, endpoints="distance", distance=2)  # near enough to be found
+SMALL = {"channels": 8, "iterations": 6}
+
+
+def maze_env(pool=POOL, **options):
+    return MazeEnv(pool, **{"on_wall": "stay", "max_steps": 20, **options})
+
+
+def make(algorithm=SERA, env=None, policy="MazePolicy", **options):
+    env = maze_env() if env is None else env
+    if policy == "MazePolicy":
+        options = {"policy_kwargs": SMALL, **options}
+    return algorithm(policy, env, **{"prompts_per_batch": 10, "rollouts_per_prompt": 4, "seed": 0, **options})
+
+
+def parameters(model):
+    return torch.cat([parameter.detach().flatten() for parameter in model.policy.parameters()])
+
+
+def test_exact_probabilities_need_a_maze_policy():
+    with pytest.raises(ValueError, match="success='exact' needs a MazePolicy on plain mazes"):
+        make(SERA, MazeVecEnv(16, POOL, on_wall="stay", max_steps=20), "MlpPolicy", success="exact")
+
+
+@pytest.mark.parametrize("vector", [False, True])
+@pytest.mark.parametrize("policy", ["MlpPolicy", "CnnPolicy"])
+def test_the_critic_of_any_policy_learns_which_mazes_are_hard(policy, vector):
+    """Half of the mazes cannot be solved within the horizon, so that their success probability is 0."""
+    pool, rules = MazePool.graded(10, [2, 6], 7, seed=1), {"on_wall": "stay", "max_steps": 5}
+    env = MazeVecEnv(8, pool, **rules) if vector else MazeEnv(pool, **rules)
+    model = make(SERA, env, policy, success="critic", learning_rate=3e-3, prompts_per_batch=20)
+    model.learn(10**9, total_updates=60)
+    chances = model.success_estimator.probability(torch.arange(20))
+    assert chances[:10].mean() > chances[10:].mean() + 0.2
+    assert model.allocate(torch.arange(20)).counts.sum() == 20 * 4
+
+
+def test_the_critic_asks_for_the_observations_of_its_prompts():
+    model = make(SERA, DummyVecEnv([maze_env] * 3), "CnnPolicy", success="critic")
+    prompts = torch.tensor([4, 20, 4, 11, 0, 29, 3])
+    seen = model.step_sampler.first_observations(prompts)
+    expected = [maze_env().reset(options={"prompt": prompt})[0] for prompt in prompts.tolist()]
+    np.testing.assert_array_equal(seen.numpy(), np.stack(expected))
+
+
+def test_map_and_step_critics_train_alike():
+    fast, slow = (make(SERA, success="critic", sampler=sampler) for sampler in ("map", "step"))
+    for model in (fast, slow):
+        model.learn(10**9, total_updates=5)
+    torch.testing.assert_close(parameters(fast), parameters(slow), atol=1e-5, rtol=1e-4)
+
+
+FRESH = FreshMazes(7, seed=3, endpoints="distance", distance=2)
+
+
+@pytest.mark.parametrize("sampler", ["map", "step"])
+@pytest.mark.parametrize(
+    "options", [{"success": "critic"}, {"success": "exact"}, {"allocator": "uniform"}], ids=lambda x: next(iter(x))
+)
+def test_fresh_mazes_in_every_batch(options, sampler):
+    if options.get("success") == "exact" and sampler == "step":
+        pytest.skip("exact needs the map")
+    model = make(SERA, maze_env(FRESH), sampler=sampler, **options)
+    seen = []
+
+    class Watch(BaseCallback):
+        def _on_rollout_end(self):
+            seen.extend(self.locals["rollouts"].prompts.tolist())
+
+        def _on_step(self):
+            return True
+
+    model.learn(10**9, Watch(), total_updates=4)
+    assert seen == list(range(40))
+    assert model.total_rollouts == 4 * 40
+
+
+def test_fresh_mazes_with_stock_policies_and_worker_processes():
+    env = SubprocVecEnv([partial(MazeEnv, FRESH, on_wall="stay", max_steps=20)] * 2)
+    model = make(SERA, env, "CnnPolicy", success="critic")
+    model.learn(10**9, total_updates=2)
+    assert model.total_rollouts == 80
+    env.close()
+
+
+def test_a_history_cannot_learn_about_fresh_mazes():
+    with pytest.raises(ValueError, match="use success='critic'"):
+        make(SERA, maze_env(FRESH))
+    for allocator in ("sera", "uniform"):
+        with pytest.raises(ValueError, match=r"success='critic_history' learns .* use success='critic'"):
+            make(MaxRL, maze_env(FRESH), allocator=allocator, success="critic_history")
+
+
+@pytest.mark.parametrize("policy", ["MazePolicy", "MlpPolicy"])
+def test_a_history_that_begins_with_the_critic(policy):
+    model = make(SERA, MazeVecEnv(8, POOL, on_wall="stay", max_steps=20), policy, success="critic_history")
+    prompts = torch.arange(30)
+    critic = torch.sigmoid(_critic_logits(model, prompts).double())
+    torch.testing.assert_close(model.success_estimator.probability(prompts), critic)  # nothing has been tried yet
+    before = parameters(model)
+    model.learn(10**9, total_updates=3)  # one epoch
+    assert not torch.equal(parameters(model), before)
+    after = torch.sigmoid(_critic_logits(model, prompts).double())
+    assert not torch.allclose(after, critic)  # the critic is trained
+    evidence = model.success_estimator.state_dict()["evidence"]
+    assert evidence.sum() == 3 * 40
+    won, lost = model.success_estimator.posterior(prompts)
+    torch.testing.assert_close(won, evidence[0] + 2 * after)
+    torch.testing.assert_close(lost, evidence[1] + 2 * (1 - after))
+
+
+def test_a_warm_start_with_fresh_mazes():
+    model = make(SERA, MazeEnv(FreshMazes(5, "wilson")), success="critic", policy_kwargs={"channels": 16})
+    held_out = MazePool.generate(4, 5, "wilson")
+    before = success_probability(model.policy, held_out).mean()
+    model.warm_start(80)
+    assert success_probability(model.policy, held_out).mean() > before + 0.3
+
+
+def test_endless_seeds_of_any_environment():
+    env = PromptQueue(gym.make("CartPole-v1", max_episode_steps=60), range(2**40), lambda e: e.steps >= 20)
+    model = make(SERA, env, "MlpPolicy", success="critic", prompts_per_batch=3)
+    model.learn(10**9, total_updates=3)
+    assert model.prompt_order.position == 9
+
+
+@pytest.mark.parametrize(
+    ("allocator", "share"), [("vip", allocate_vip), ("knapsack", allocate_knapsack), ("sera_posterior", None)]
+)
+def test_other_allocators_share_out_by_what_is_known_of_the_prompts(allocator, share):
+    model = make(MaxRL, allocator=allocator, n_max=9)
+    model.learn(10**9, total_updates=4)  # past the first epoch, which is uniform
+    prompts = torch.tensor([5, 0, 3, 11])
+    if share is None:
+        expected = allocate_posterior(*model.success_estimator.posterior(prompts), 16, n_max=9)
+    else:
+        expected = share(model.known_probability(prompts), 16, n_max=9)
+    assert model.allocate(prompts).counts.tolist() == expected.counts.tolist()
+    fresh = make(MaxRL, allocator=allocator, n_max=9)
+    assert fresh.allocate(prompts).counts.tolist() == [4, 4, 4, 4]

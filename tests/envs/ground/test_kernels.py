@@ -1,0 +1,276 @@
+"""Where compiled kernels are kept, when they are compiled anew, and that each has one type of arguments."""
+
+import ast
+import copy
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+from sera_maze.envs.ground import kernels
+from sera_maze.envs.layouts.layout import MazeLayout
+from sera_maze.envs.play.maze import MazeEnv
+from sera_maze.envs.play.vector import MazeVectorEnv
+from sera_maze.envs.pools.pool import MazePool
+
+ENVS = Path(kernels.__file__).parent
+INNER = """
+from small.kernels import kernel_part
+
+FACTOR = 2
+
+@kernel_part
+def times(x):
+    return FACTOR * x
+"""
+OUTER = """
+from small.kernels import kernel
+from small.inner import times
+
+@kernel
+def result(x):
+    return times(x) + 1
+"""
+RUN = "import small.outer as o; print(o.result(10), sum(o.result.stats.cache_hits.values()))"
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A package with our decorators, a kernel, and a part of it in another file."""
+    folder = tmp_path / "site" / "small"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    shutil.copy(kernels.__file__, folder / "kernels.py")
+    (folder / "inner.py").write_text(INNER)
+    (folder / "outer.py").write_text(OUTER)
+    return folder
+
+
+def start(package, code=RUN, **variables):
+    """Start Python beside a package; nowhere but in the package's __pycache__ can anything be kept."""
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("NUMBA_")}
+    environ |= {"HOME": os.devnull, "XDG_CACHE_HOME": f"{os.devnull}/x", "PYTHONDONTWRITEBYTECODE": "1", **variables}
+    environ["PYTHONPATH"] = str(package.parent)
+    return subprocess.Popen(
+        [sys.executable, "-c", code], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def run(package, code=RUN, **variables):
+    process = start(package, code, **variables)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return out.split(), err
+
+
+def test_a_change_in_another_file_is_compiled_in(package):
+    assert run(package) == (["21", "0"], "")
+    (package / "inner.py").write_text(INNER.replace("FACTOR = 2", "FACTOR = 3"))
+    assert run(package) == (["31", "0"], "")
+    (package / "inner.py").write_text(INNER)
+    (package / "other.py").write_text("x = 'a file without kernels'\n")
+    assert run(package) == (["21", "1"], "")
+
+
+def places(package, **variables):
+    code = "import small.outer, numba; print(small.outer.result.stats.cache_path, repr(numba.config.CACHE_DIR))"
+    (path, setting), err = run(package, code, **variables)
+    return Path(path), setting, err
+
+
+def test_order_of_places(package, tmp_path):
+    """NUMBA_CACHE_DIR, the package's __pycache__, the user's cache folder; numba's setting stays as it was."""
+    chosen, user, home = tmp_path / "chosen", tmp_path / "user", tmp_path / "home"
+    path, setting, err = places(package, NUMBA_CACHE_DIR=str(chosen), XDG_CACHE_HOME=str(user), HOME=str(home))
+    assert (path.parents[1], setting, err) == (chosen, repr(str(chosen)), "")
+    assert path.parent.name.startswith("sera_maze-")
+    path, setting, err = places(package, XDG_CACHE_HOME=str(user))
+    assert (path.parents[1], setting, err) == (package / "__pycache__", "''", "")
+    shutil.rmtree(package / "__pycache__")
+    (package / "__pycache__").touch()  # a file: nothing can be written below it
+    assert places(package, XDG_CACHE_HOME=str(user))[0].parents[1] == user
+    unusable = str(package / "__pycache__" / "x")
+    assert places(package, NUMBA_CACHE_DIR=unusable, HOME=str(home))[0].parents[1] == home / ".cache"
+
+
+def test_without_any_place_kernels_are_compiled_and_one_warning_says_so(package):
+    (package / "__pycache__").touch()
+    (package / "outer.py").write_text(OUTER + "\n\n@kernel\ndef other(x):\n    return x\n")
+    out, err = run(package)
+    assert out == ["21", "0"]
+    assert err.count("RuntimeWarning: compiled kernels cannot be kept") == 1
+    assert "set NUMBA_CACHE_DIR to a folder that can be written" in err
+
+
+def test_sources_that_are_no_files_are_not_kept(package):
+    code = """
+import importlib.util, small.kernels
+code = compile("def f(x):\\n    return x + 1\\n", "/nowhere/f.py", "exec")
+exec(code)
+print(small.kernels.kernel(f)(1))
+"""
+    out, err = run(package, code)
+    assert out == ["2"]
+    assert err.count("RuntimeWarning: compiled kernels cannot be kept") == 1
+
+
+def test_processes_that_compile_at_the_same_time(package):
+    processes = [start(package) for _ in range(3)]
+    for process in processes:
+        out, err = process.communicate()
+        assert (out.split()[:1], err) == (["21"], "")
+    assert run(package) == (["21", "1"], "")
+
+
+CROWD = """
+import os, signal, threading, numba, small.kernels
+
+def load(name):
+    import small.outer
+    line = f"{name} {small.outer.result(10)} {numba.config.CACHE_DIR!r}\\n"
+    os.write(1, line.encode())  # print may write a line in several pieces
+
+if __name__ == "__main__":
+    signal.alarm(30)  # ends a process that waits for ever
+    def make():
+        for _ in range(200):
+            small.kernels.kernel(lambda x: x)
+    threads = [threading.Thread(target=make) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    children = []
+    for _ in range(3):
+        child = os.fork()
+        if not child:
+            signal.alarm(20)
+            load("fork")
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        assert os.waitpid(child, 0)[1] == 0
+    for thread in threads:
+        thread.join()
+    load("parent")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_threads_and_forks(package, tmp_path):
+    """A child that is forked while other threads decorate neither waits for ever nor keeps a changed setting."""
+    (tmp_path / "crowd.py").write_text(CROWD)
+    out, _ = run(package, f"import runpy; runpy.run_path({str(tmp_path / 'crowd.py')!r}, run_name='__main__')")
+    assert out == ["fork", "21", "''"] * 3 + ["parent", "21", "''"]
+
+
+def test_spawned_processes_find_what_was_compiled(package):
+    run(package)
+    code = """
+import multiprocessing
+import small.outer as o
+def work(x):
+    return o.result(x)
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        print(*pool.map(work, [10, 20]), sum(o.result.stats.cache_hits.values()))
+"""
+    (package.parent / "work.py").write_text(code)
+    out, _ = run(package, "import runpy; runpy.run_module('work', run_name='__main__', alter_sys=True)")
+    assert out[:2] == ["21", "41"]
+
+
+# ---------------------------------------------------------------------------------------------- the kernels of envs/
+
+
+def kernel_files():
+    return {
+        p.stem: ast.parse(p.read_text())
+        for p in ENVS.glob("*.py")
+        if p.name != "kernels.py" and "@kernel" in p.read_text()
+    }
+
+
+def test_every_kernel_uses_the_decorators():
+    files = kernel_files()
+    assert {"carving", "distances", "generate_kernels", "random_bits", "stepping", "vector_observations"} == set(files)
+    for path in ENVS.glob("*.py"):
+        assert "njit" not in path.read_text() or path.name == "kernels.py", path
+
+
+def names_defined_in(tree):
+    """Where each global name of a file comes from: (module, None) for imports, (None, node) for definitions."""
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            found |= {alias.asname or alias.name: (node.module, alias.name) for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.asname or alias.name: (alias.name, None) for alias in node.names}
+        elif isinstance(node, ast.Assign):
+            found |= {name.id: (None, node) for t in node.targets for name in ast.walk(t) if isinstance(name, ast.Name)}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found[node.name] = (None, node)
+    return found
+
+
+def test_kernels_take_in_nothing_from_other_files():
+    """A constant from a file that does not count would stay as it was in what is kept; kernels get it handed over."""
+    files = kernel_files()
+    allowed = {
+        "numpy",
+        "numpy.typing",
+        "typing",
+        "sera_maze.envs.ground.kernels",
+        *(f"sera_maze.envs.{name}" for name in files),
+    }
+
+    def check(where, node, names, seen):
+        for used in {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} & names.keys() - seen:
+            module, definition = names[used]
+            if module is None:
+                check(f"{where} > {used}", definition, names, seen | {used})
+            else:
+                is_module = module == "sera_maze.envs" and definition in files
+                assert module in allowed or is_module, f"{where} takes {used} from {module}"
+
+    count = 0
+    for name, tree in files.items():
+        names = names_defined_in(tree)
+        for node in tree.body:
+            decorators = getattr(node, "decorator_list", [])
+            if any(isinstance(d, ast.Name) and d.id.startswith("kernel") for d in decorators):
+                count += 1
+                body = ast.Module([*node.body, node.args], [])
+                check(f"{name}.{node.name}", body, names, {node.name})
+    assert count > 25
+
+
+def test_each_kernel_is_compiled_for_one_type_of_arguments():
+    """Else processes that compile one kernel for different types at once could spoil numba's index of what is kept."""
+    text = "#######\n#S   G#\n#######"
+    layout = MazeLayout(np.asfortranarray(MazeLayout.from_text(text).walls), (1, 1), (1, 5))
+    layout.distances()
+    for pool in (MazePool.from_layouts([layout]), MazePool.generate(6, 7, endpoints="random")):
+        for observation in ("grid", "local", "tokens", "dict"):
+            env = MazeVectorEnv(2, pool, observation=observation, autoreset_mode="SameStep", record_paths=True)
+            env.reset(seed=0)
+            for copied in (env, copy.deepcopy(env)):
+                read_only = np.array([0, 3], np.int32)
+                read_only.setflags(write=False)
+                for actions in (read_only, np.zeros((2, 3), np.int64)[:, 1], [1, 2], np.zeros(2, np.uint64)):
+                    copied.step(actions)
+                copied.reset(options={"prompt": 0, "reset_mask": np.array([True, False])})
+        MazeEnv(pool).reset()
+    MazePool.papers("held_out")
+    kept = 0
+    for name in kernel_files():
+        module = importlib.import_module(f"sera_maze.envs.{name}")
+        for value in vars(module).values():
+            if isinstance(value, numba.core.registry.CPUDispatcher) and value.stats.cache_path is not None:
+                assert len(value.signatures) <= 1, (value, value.signatures)
+                kept += 1
+    assert kept >= 12
