@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from sera_maze import MaxRL, MazePool
-from sera_maze.cli.app import main
+from sera_maze.cli import main
 from sera_maze.envs import MazeEnv, PromptQueue
 
 SEEDS, UPDATES = (0, 1, 2), 20

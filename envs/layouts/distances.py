@@ -93,6 +93,27 @@ def shortest_lengths(
     return lengths
 
 
+def shortest_actions(walls: NDArray[np.bool_], goal: NDArray[np.integer]) -> NDArray[np.float32]:
+    """What an imitation of shortest paths aims at: uniform over the moves that begin one.
+
+    Args:
+        walls: (M, H, W) bool.
+        goal: (M, 2) integers, (row, column).
+
+    Returns:
+        (M, H, W, 4) float32, shares of UP, DOWN, LEFT, RIGHT; zero in walls and at the goal.
+    """
+    distances = distances_from(walls, goal)
+    far = np.where(distances < 0, np.iinfo(np.int32).max, distances)
+    best = np.zeros((*distances.shape, 4), np.float32)
+    best[:, 1:, :, 0] = far[:, :-1] == far[:, 1:] - 1
+    best[:, :-1, :, 1] = far[:, 1:] == far[:, :-1] - 1
+    best[:, :, 1:, 2] = far[:, :, :-1] == far[:, :, 1:] - 1
+    best[:, :, :-1, 3] = far[:, :, 1:] == far[:, :, :-1] - 1
+    best *= (distances > 0)[..., None]
+    return best / np.maximum(best.sum(axis=-1, keepdims=True), 1)
+
+
 def _as_bytes(walls: NDArray[np.bool_]) -> NDArray[np.uint8]:
     squares = np.ascontiguousarray(walls, np.bool_).view(np.uint8)
     squares.setflags(write=False)  # as the walls of pools and layouts are: a kernel wants one type

@@ -20,7 +20,7 @@ from sera_maze.envs.pictures.cell_sizes import choose_cell_size
 from sera_maze.envs.play.observations import ENCODERS, Encoder, observation_space
 from sera_maze.envs.play.prompt_queue import PromptSource, check_prompt
 from sera_maze.envs.play.rules import MAX_RESET_SEED, RENDER_MODES, MazeRules, choose_pool
-from sera_maze.envs.pools.fresh import FreshMazes, Mazes, mazes_digest
+from sera_maze.envs.pools.fresh import FreshMazes, Mazes
 from sera_maze.envs.pools.pool import MazePool
 
 NO_PROMPT = -1
@@ -145,6 +145,11 @@ class MazeEnv(gym.Env[Any, Any]):
         return {**self.__dict__, "_window": None}
 
     @property
+    def prompts(self) -> Mazes:
+        """The mazes, as any prompts; see `Prompts`."""
+        return self.pool
+
+    @property
     def num_prompts(self) -> int:
         """Number of mazes in the pool."""
         return len(self.pool)
@@ -152,7 +157,7 @@ class MazeEnv(gym.Env[Any, Any]):
     @property
     def prompts_digest(self) -> str:
         """Names all mazes in their order: environments with the same digest have the same prompts."""
-        return mazes_digest(self.pool)
+        return self.pool.digest
 
     @property
     def layout(self) -> MazeLayout:

@@ -16,7 +16,7 @@ from gymnasium.core import ActType, ObsType
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import RecordConstructorArgs
 
-from sera_maze.envs.ground.checks import as_integer, as_options
+from sera_maze.envs.ground.checks import as_integer, as_options, shown
 from sera_maze.envs.ground.random_bits import nth_prompt, prompt_key
 
 Prompt: TypeAlias = int | Mapping[str, Any] | Sequence[Any]
@@ -142,6 +142,36 @@ class Episode:
     info: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class QueuedPrompts:
+    """The prompts of a `PromptQueue`: reset seeds, reset options, or both.
+
+    Attributes:
+        entries: one for each prompt.
+    """
+
+    entries: range | list[tuple[int | None, dict[str, Any]]]
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def digest(self) -> str | None:
+        """The same for the same prompts; None if one is not what JSON can hold."""
+        try:
+            listed = repr(self.entries) if isinstance(self.entries, range) else json.dumps(self.entries)
+        except (TypeError, ValueError):
+            return None
+        return hashlib.sha256(listed.encode()).hexdigest()
+
+    def describe(self, index: int) -> str:
+        """The prompt's number, seed and options."""
+        entry = self.entries[index]
+        seed, options = (entry, {}) if isinstance(entry, int) else entry
+        parts = [f"prompt {index}", *([] if seed is None else [f"seed {seed}"]), *([shown(options)] if options else [])]
+        return ", ".join(parts)
+
+
 class PromptQueue(gym.Wrapper[ObsType, ActType, ObsType, ActType], RecordConstructorArgs):
     """Make any Gymnasium env promptable: prompt i is a reset seed, reset options, or both.
 
@@ -221,16 +251,17 @@ class PromptQueue(gym.Wrapper[ObsType, ActType, ObsType, ActType], RecordConstru
         return self._assignments.num_prompts
 
     @property
+    def prompts(self) -> QueuedPrompts:
+        """What the prompts are; see `Prompts`."""
+        return QueuedPrompts(self._prompts)
+
+    @property
     def prompts_digest(self) -> str | None:
         """Names all prompts in their order: the same for the same prompts; None if one is not what JSON can hold.
 
         The wrapped environment is left out of it, so compare only environments of one kind.
         """
-        try:
-            listed = repr(self._prompts) if isinstance(self._prompts, range) else json.dumps(self._prompts)
-        except (TypeError, ValueError):
-            return None
-        return hashlib.sha256(listed.encode()).hexdigest()
+        return self.prompts.digest
 
     def assign(self, prompts: Iterable[int]) -> None:
         """Set the prompts of the next episodes, in this order, in place of what is left of an earlier assignment.

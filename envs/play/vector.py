@@ -22,7 +22,6 @@ from sera_maze.envs.play.observations import observation_space
 from sera_maze.envs.play.prompt_queue import check_prompt
 from sera_maze.envs.play.rules import MAX_RESET_SEED, MazeRules, choose_pool
 from sera_maze.envs.play.vector_observations import VECTOR_ENCODERS
-from sera_maze.envs.pools.fresh import mazes_digest
 from sera_maze.envs.pools.pool import MazePool
 
 _DRAW = -1
@@ -141,6 +140,11 @@ class MazeVectorEnv(VectorEnv[Any, Any, Any]):
         self._mazes = _as_mazes(self.pool)
 
     @property
+    def prompts(self) -> MazePool:
+        """See `MazeEnv.prompts`."""
+        return self.pool
+
+    @property
     def num_prompts(self) -> int:
         """Number of mazes in the pool."""
         return len(self.pool)
@@ -148,7 +152,7 @@ class MazeVectorEnv(VectorEnv[Any, Any, Any]):
     @property
     def prompts_digest(self) -> str:
         """See `MazeEnv.prompts_digest`."""
-        return mazes_digest(self.pool)
+        return self.pool.digest
 
     def assign(self, prompts: Sequence[Iterable[int] | None]) -> None:
         """Let the next episodes of each environment take these prompts, instead of what is left of earlier ones.

@@ -91,6 +91,10 @@ class FreshMazes:
         digest.update(b"".join(sorted(self._excluded)))
         return digest.hexdigest()
 
+    def describe(self, index: int) -> str:
+        """The maze's number."""
+        return f"maze {index}"
+
     def arrays(self, prompts: Sequence[int] | NDArray[np.integer[Any]]) -> LayoutArrays:
         """The mazes of prompts (B,), repeated or not, in their order.
 
@@ -149,23 +153,26 @@ class FreshMazes:
 Mazes: TypeAlias = MazePool | FreshMazes
 
 
-def mazes_digest(mazes: Mazes) -> str:
-    """SHA-256 of the mazes in their order, whatever their provenance."""
-    if isinstance(mazes, FreshMazes):
-        return mazes.digest
-    digest = hashlib.sha256(repr(mazes.walls.shape).encode())
-    for array in (mazes.walls, mazes.start, mazes.goal):
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
-
-
 def same_mazes(one: Mazes, other: Mazes) -> bool:
     """Whether prompt i of one is prompt i of the other, for all i."""
-    return one is other or mazes_digest(one) == mazes_digest(other)
+    return one is other or one.digest == other.digest
 
 
-def arrays_of(mazes: Mazes, prompts: NDArray[np.integer[Any]]) -> LayoutArrays:
-    """The mazes of prompts (B,) of a pool, or fresh ones, repeated or not."""
+def fresh_part(mazes: Mazes) -> tuple[dict[str, Any] | None, MazePool | None]:
+    """What makes mazes again, `mazes_again`: options of `FreshMazes` that JSON can hold or None, and a pool or None."""
     if isinstance(mazes, FreshMazes):
-        return mazes.arrays(prompts)
-    return LayoutArrays(mazes.walls[prompts], mazes.start[prompts], mazes.goal[prompts])
+        return {"seed": mazes.seed, **mazes.spec.to_dict()}, mazes.exclude
+    return None, mazes
+
+
+def mazes_again(fresh: dict[str, Any] | None, pool: MazePool | None) -> Mazes:
+    """The mazes of which `fresh_part` gave the parts.
+
+    Raises:
+        ValueError: if both are None.
+    """
+    if fresh is not None:
+        return FreshMazes(**fresh, exclude=pool)
+    if pool is None:
+        raise ValueError("there are no mazes: neither a pool nor options of fresh ones")
+    return pool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from importlib import resources
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sera_maze.envs.generating.distinct import generate_distinct
-from sera_maze.envs.generating.generate import MAX_SEED, MazeSpec
+from sera_maze.envs.generating.generate import MAX_SEED, LayoutArrays, MazeSpec
 from sera_maze.envs.ground.checks import as_integer, as_list, check_choice, check_int
 from sera_maze.envs.ground.errors import LayoutError
 from sera_maze.envs.layouts.distances import shortest_lengths
@@ -342,6 +343,27 @@ class MazePool:
     def shortest_lengths(self) -> NDArray[np.int32]:
         """(M,) int32: moves on a shortest path from start to goal."""
         return _read_only(shortest_lengths(self.walls, self.start, self.goal))
+
+    @property
+    def difficulty(self) -> NDArray[np.int32]:
+        """(M,) int32: what makes a maze hard, its `shortest_lengths`."""
+        return self.shortest_lengths
+
+    def describe(self, index: int) -> str:
+        """The maze's number and the length of its shortest path."""
+        return f"maze {index}, shortest path {self.shortest_lengths[index]} moves"
+
+    def arrays(self, prompts: NDArray[np.integer[Any]]) -> LayoutArrays:
+        """The mazes of prompts (B,), repeated or not, in their order, as arrays."""
+        return LayoutArrays(self.walls[prompts], self.start[prompts], self.goal[prompts])
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the mazes in their order, whatever their provenance."""
+        digest = hashlib.sha256(repr(self.walls.shape).encode())
+        for array in (self.walls, self.start, self.goal):
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
 
     @cached_property
     def planes(self) -> NDArray[np.uint8]:

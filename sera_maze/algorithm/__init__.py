@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from sera_maze.envs.ground.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from sera_maze.algorithm.checkpoint import load_checkpoint as load_checkpoint
-    from sera_maze.algorithm.checkpoint import save_checkpoint as save_checkpoint
     from sera_maze.algorithm.imitation import warm_start as warm_start
     from sera_maze.algorithm.maxrl import SERA as SERA
     from sera_maze.algorithm.maxrl import MaxRL as MaxRL
@@ -16,8 +14,6 @@ if TYPE_CHECKING:
 __all__ = [
     "SERA",
     "MaxRL",
-    "load_checkpoint",
-    "save_checkpoint",
     "warm_start",
 ]
 __getattr__, __dir__ = lazy_names(
@@ -25,8 +21,6 @@ __getattr__, __dir__ = lazy_names(
     {
         "MaxRL": "maxrl",
         "SERA": "maxrl",
-        "load_checkpoint": "checkpoint",
-        "save_checkpoint": "checkpoint",
         "warm_start": "imitation",
     },
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import secrets
+import sys
+import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, ClassVar
 
@@ -18,25 +19,25 @@ from stable_baselines3.common.utils import update_learning_rate
 from torch import Tensor
 from typing_extensions import Self
 
-from sera_maze.algorithm.batch_log import record_batch, record_times, replay, reporter
+from sera_maze.algorithm.batch_log import batch_figures
+from sera_maze.algorithm.estimators import make_estimator
 from sera_maze.algorithm.imitation import warm_start
 from sera_maze.algorithm.option_checks import check_options, check_rate
 from sera_maze.algorithm.prompt_order import PromptOrder
 from sera_maze.algorithm.resumable import ResumableAlgorithm, uninterrupted
-from sera_maze.algorithm.success_sources import success_estimator
 from sera_maze.allocation.advantages import group_advantages
-from sera_maze.allocation.allocation import Allocation, allocate, allocate_uniform
-from sera_maze.allocation.others import BY_VALUE, allocate_posterior
-from sera_maze.allocation.success import SuccessHistory
+from sera_maze.allocation.allocation import Allocation
+from sera_maze.allocation.registry import Bounds, share_out
+from sera_maze.allocation.success import Estimate
+from sera_maze.policies.asking import varied
 from sera_maze.policies.maze import MazePolicy
 from sera_maze.policies.small_grid import SmallGridPolicy
-from sera_maze.sampling.loss import LossTerms, accumulate_gradient, rollout_weights
-from sera_maze.sampling.plain_mazes import chosen_path
+from sera_maze.sampling.choosing import choose_sampler
+from sera_maze.sampling.loss import LossTerms, Totals, rollout_weights
+from sera_maze.sampling.protocol import Report, StoppedByCallback
 from sera_maze.sampling.rollouts import Rollouts
-from sera_maze.sampling.sampling import MapSampler, StepSampler, StoppedByCallback
-from sera_maze.sampling.vec_env import prompts_digest
 
-_ITERATIONS = 0x49544552  # sets these random numbers apart from those of the prompt order
+_VARIANT = 0x49544552  # sets these random numbers apart from those of the prompt order
 
 
 class MaxRL(ResumableAlgorithm):
@@ -156,42 +157,35 @@ class MaxRL(ResumableAlgorithm):
             self.policy = self.policy_class(
                 self.observation_space, self.action_space, self.lr_schedule, **self.policy_kwargs
             ).to(self.device)  # type: ignore[assignment]
-        if self.env is not None:
-            self._setup_prompts()
+        self._setup_prompts()
 
     def _setup_prompts(self) -> None:
         """Look at the environments: how they can be sampled, and how many prompts they have."""
-        assert self.env is not None
-        assert self.seed is not None
-        self.fast_path = chosen_path(self.policy, self.env, self.sampler)
-        if self.verbose >= 1 and self.sampler == "auto" and self.fast_path.reason:
-            print(f"Stepping the environments: {self.fast_path.reason}.")  # noqa: T201 (as SB3 tells what it does)
-        self.step_sampler = None if self.fast_path.pool is not None else StepSampler(self.env, self.seed)
-        self.prompts_digest = prompts_digest(self.env)
-        self.prompt_order = PromptOrder(self.num_prompts, self.prompts_per_batch, self.seed)
-        self.success_estimator = success_estimator(self)
+        if self.env is None:
+            return
+        seed = self.seed or 0
+        sampler = choose_sampler(self.policy, self.env, seed, self.sampler)
+        if self.verbose >= 1 and self.sampler == "auto" and sampler.reason:
+            print(f"Stepping the environments: {sampler.reason}.")  # noqa: T201 (as SB3 tells what it does)
+        self.rollout_sampler = sampler
+        self.prompt_order = PromptOrder(sampler.num_prompts, self.prompts_per_batch, seed)
+        self.success_estimator = make_estimator(self.success, self.allocator, sampler, self.device)
         self.restore_prompts()
+
+    @property
+    def updates(self) -> int:
+        """Updates complete."""
+        return self._n_updates
 
     @property
     def num_prompts(self) -> int:
         """Number of prompts that the environments have."""
-        if self.fast_path.pool is not None:
-            return len(self.fast_path.pool)
-        assert self.step_sampler is not None
-        return self.step_sampler.num_prompts
+        return self.rollout_sampler.num_prompts
 
     @property
     def most_rollouts(self) -> int:
         """The most rollouts that a prompt gets, n_max."""
         return 4 * self.rollouts_per_prompt if self.n_max is None else self.n_max
-
-    @property
-    def map_sampler(self) -> MapSampler | None:
-        """The map sampler, where it is used."""
-        if self.fast_path.pool is None or self.fast_path.rules is None:
-            return None
-        assert self.seed is not None
-        return MapSampler(self.fast_path.pool, self.fast_path.rules, self.seed)
 
     def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
         """Go on with other environments of the same spaces; the success history starts anew with other prompts."""
@@ -204,51 +198,48 @@ class MaxRL(ResumableAlgorithm):
             raise
 
     def warm_start(self, updates: int, **options: Any) -> Self:
-        """Imitate shortest paths before the reinforcement learning; see `sera_maze.algorithm.imitation.warm_start`."""
-        warm_start(self, updates, **options)
+        """Imitate shortest paths before the reinforcement learning.
+
+        Args:
+            updates: number of updates.
+            **options: ``batch_size``, ``learning_rate`` and ``after_update``, see
+                `sera_maze.algorithm.imitation.warm_start`.
+
+        Raises:
+            ValueError: if there is nothing to imitate: for another policy than MazePolicy, or other environments than
+                plain mazes.
+        """
+        self._require_env()
+        warm_start(self.policy, self.rollout_sampler, updates, seed=self.seed or 0, **options)
         return self
 
-    def known_probability(self, prompts: Tensor) -> Tensor | None:
-        """Success probability of prompts (B,) as (B,) float64, by the estimator; None as long as it knows nothing."""
-        return self.success_estimator.probability(prompts) if self.success_estimator.known else None
+    def estimate(self, prompts: Tensor, policy: ActorCriticPolicy | None = None) -> Estimate | None:
+        """What is known about the success of prompts (B,); None as long as nothing is.
 
-    def allocate(self, prompts: Tensor, probability: Tensor | None = None) -> Allocation:
-        """Share the budget of a batch out over its prompts (B,); `known_probability` may be at hand already."""
-        budget = len(prompts) * self.rollouts_per_prompt
-        probability = self.known_probability(prompts) if probability is None else probability
-        if self.allocator == "uniform" or probability is None:
-            return allocate_uniform(len(prompts), budget, success_prob=probability, device=self.device)
-        bounds = {"n_min": self.n_min, "n_max": self.most_rollouts}
-        if self.allocator in BY_VALUE:
-            return BY_VALUE[self.allocator](probability, budget, **bounds)
-        if self.allocator == "sera_posterior":
-            assert isinstance(self.success_estimator, SuccessHistory)
-            posterior = self.success_estimator.posterior(prompts)
-            return allocate_posterior(*posterior, budget, activation_threshold=self.activation_threshold, **bounds)
-        return allocate(
-            probability, budget, activation_threshold=self.activation_threshold, rounding=self.rounding, **bounds
-        )
-
-    def sample(self, prompts: Tensor, counts: Tensor, callback: BaseCallback | None = None) -> Rollouts:
-        """Sample counts[b] rollouts of each prompt (B,), with the random numbers of the present update.
-
-        A callback sees the policy as it is between two batches.
+        Args:
+            prompts: (B,) int64.
+            policy: that is about to be sampled; None: the model's.
         """
-        sampler = self.map_sampler
-        if sampler is not None:
-            self.policy.set_training_mode(False)
-            rollouts = sampler.sample(self.policy, prompts, counts, self._n_updates)
-            if callback is not None:
-                with self.usual_iterations():
-                    if not replay(self, rollouts, callback):
-                        raise StoppedByCallback
-            return rollouts
-        assert self.step_sampler is not None
-        self.step_sampler.on_step = None if callback is None else reporter(self, callback)
-        return self.step_sampler.sample(self.policy, prompts, counts, self._n_updates)
+        return self.success_estimator.estimate(prompts, self.policy if policy is None else policy)
+
+    @property
+    def bounds(self) -> Bounds:
+        """What limits the allocations."""
+        return Bounds(self.n_min, self.most_rollouts, self.activation_threshold, self.rounding)
+
+    def allocate(self, prompts: Tensor, estimate: Estimate | None) -> Allocation:
+        """Share the budget of a batch out over its prompts (B,), by what is known about them."""
+        budget = len(prompts) * self.rollouts_per_prompt
+        return share_out(self.allocator, estimate, len(prompts), budget, self.bounds, self.device)
+
+    def sample(self, prompts: Tensor, counts: Tensor) -> Rollouts:
+        """Sample counts[b] rollouts of each prompt (B,) with the model's policy and the present update's numbers."""
+        self._require_env()
+        self.policy.set_training_mode(False)
+        return self.rollout_sampler.sample(self.policy, prompts, counts, self._n_updates)
 
     def step_batch(self, callback: BaseCallback, log: Callable[[], None] | None = None) -> None:
-        """One batch: prompts, allocation, rollouts, gradient step, success record, log.
+        """One batch: prompts, estimate, allocation, rollouts, gradient step, record, log.
 
         Args:
             callback: SB3's, initialised.
@@ -272,19 +263,26 @@ class MaxRL(ResumableAlgorithm):
 
     def _run_batch(self, callback: BaseCallback, log: Callable[[], None] | None) -> None:
         prompts = self.prompt_order.next_batch().to(self.device)
-        with self._varied_policy():  # success probabilities are those of the policy that samples
-            probability = self.known_probability(prompts)
-            allocation = self.allocate(prompts, probability)
-            rollouts = self.sample(prompts, allocation.counts, callback)
-        callback.update_locals({"rollouts": rollouts, "allocation": allocation, "probability": probability})
+        self.policy.set_training_mode(False)
+        # One variant of the policy for all of the batch; `self.policy`, which callbacks see, stays as it is.
+        policy = varied(self.policy, np.random.default_rng([self.seed or 0, _VARIANT, self._n_updates]))
+        estimate = self.estimate(prompts, policy)
+        allocation = self.allocate(prompts, estimate)
+        counts = self.team.share(allocation.counts)
+        rollouts = self.rollout_sampler.sample(policy, prompts, counts, self._n_updates, self._reporter(callback))
+        probability = None if estimate is None else estimate.probability
+        callback.update_locals(
+            {"rollouts": rollouts, "allocation": allocation, "probability": probability, "bounds": self.bounds}
+        )
         callback.on_rollout_end()
         self._update_current_progress_remaining(self.num_timesteps, self._total_timesteps)
         with uninterrupted():  # all of it or nothing, so that what is saved after Ctrl-C fits together
-            with self._varied_policy():
-                self.update(rollouts)
-            self.success_estimator.record(prompts, rollouts.successes, rollouts.counts)
-            self.total_rollouts += rollouts.num_rollouts
-            record_batch(self, rollouts, allocation, probability)
+            totals = Totals.of(rollouts, self.team)
+            self.update(rollouts, policy, totals)
+            successes = self.team.sum_(rollouts.successes.clone())
+            self.success_estimator.record(prompts, successes, allocation.counts)
+            self.total_rollouts += totals.rollouts
+            self._record(batch_figures(rollouts, allocation, probability, self.advantage, self.rollouts_per_prompt))
             if self.prompt_order.epoch_is_over:
                 self.prompt_order.start_epoch()
                 self.success_estimator.start_epoch()
@@ -292,18 +290,31 @@ class MaxRL(ResumableAlgorithm):
             if log is not None:
                 log()
 
-    def _varied_policy(self) -> AbstractContextManager[None]:
-        """The number of iterations of a MazePolicy in this update: the same for its rollouts and its gradient."""
-        if not isinstance(self.policy, MazePolicy):
-            return nullcontext()
-        return self.policy.varied_iterations(np.random.default_rng([self.seed or 0, _ITERATIONS, self._n_updates]))
+    def _reporter(self, callback: BaseCallback) -> Report:
+        """What a sampler calls for each simulated time step: it counts, and asks the callback whether to go on."""
 
-    def update(self, rollouts: Rollouts) -> None:
+        def report(alive: int, values: dict[str, Any]) -> bool:
+            self.num_timesteps += alive
+            callback.update_locals(values)
+            goes_on = callback.on_step()
+            if goes_on:
+                self._update_info_buffer(values["infos"], values["dones"])
+            return goes_on
+
+        return report
+
+    def update(self, rollouts: Rollouts, policy: ActorCriticPolicy, totals: Totals) -> None:
         """Take the optimizer steps of one batch.
+
+        Args:
+            rollouts: of the batch.
+            policy: the variant that sampled them.
+            totals: of the batch.
 
         Raises:
             ValueError: if the learning rate or the gradient is not finite; the parameters stay as they are then.
         """
+        policy.set_training_mode(True)
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
         rate = check_rate(self.lr_schedule(self._current_progress_remaining), f"in update {self._n_updates}")
@@ -311,17 +322,17 @@ class MaxRL(ResumableAlgorithm):
             rate *= (self._n_updates + 1) / self.warmup_updates
             update_learning_rate(self.policy.optimizer, rate)
             self.logger.record("train/learning_rate", rate)
-        advantages = group_advantages(rollouts.success, rollouts.owner, self.advantage)
-        weights = rollout_weights(
-            rollouts, advantages, multiplicity_correction=self.multiplicity_correction, token_mean=self.token_mean
-        )
-        clip_range = self.clip_range if self.n_epochs > 1 else None
-        critic_coef = self.critic_coef if self.success.startswith("critic") else 0.0
-        terms = LossTerms(rollouts, weights, clip_range, self.ent_coef, critic_coef)
-        sampler = self.map_sampler
+        terms = self._loss_terms(rollouts, totals)
         for _ in range(self.n_epochs):
             self.policy.optimizer.zero_grad()
-            loss = accumulate_gradient(self.policy, terms, None if sampler is None else sampler.mazes)
+            loss = torch.zeros((), dtype=torch.float64)
+            for part in self.rollout_sampler.losses(policy, terms):
+                part.backward()
+                loss += part.detach().cpu()
+            self.team.sum_(loss)
+            for parameter in self.policy.parameters():
+                if parameter.grad is not None:
+                    self.team.sum_(parameter.grad)
             norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm).item()
             if not math.isfinite(norm):
                 raise ValueError(
@@ -330,10 +341,29 @@ class MaxRL(ResumableAlgorithm):
                 )
             self.policy.optimizer.step()
         self._n_updates += 1
-        self.logger.record("train/loss", loss)
-        self.logger.record("train/grad_norm", norm)
-        self.logger.record("train/entropy", rollouts.entropies.mean().item())
+        self._record(
+            {"train/loss": loss.item(), "train/grad_norm": norm, "train/entropy": rollouts.entropies.mean().item()}
+        )
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
+
+    def _loss_terms(self, rollouts: Rollouts, totals: Totals) -> LossTerms:
+        advantages = group_advantages(rollouts.success, rollouts.owner, self.advantage)
+        weights = rollout_weights(
+            rollouts, advantages, totals, multiplicity_correction=self.multiplicity_correction,
+            token_mean=self.token_mean,
+        )  # fmt: skip
+        clip_range = self.clip_range if self.n_epochs > 1 else None
+        critic_coef = self.critic_coef if self.success.startswith("critic") else 0.0
+        return LossTerms(rollouts, weights, totals, clip_range, self.ent_coef, critic_coef)
+
+    def _record(self, figures: dict[str, float]) -> None:
+        self.last_figures.update(figures)
+        for key, value in figures.items():
+            self.logger.record(key, value)
+
+    def _require_env(self) -> None:
+        if self.env is None:
+            raise ValueError("there is no environment to learn from; call set_env(env) first")
 
     def _update_current_progress_remaining(self, num_timesteps: int, total_timesteps: int) -> None:
         if self.total_updates is not None:
@@ -365,8 +395,7 @@ class MaxRL(ResumableAlgorithm):
             total_updates: stop after so many updates, counted from the first one ever; schedules follow them then, so
                 that a run can be matched with another in updates, or gone on with.
         """
-        if self.env is None:
-            raise ValueError("there is no environment to learn from; call set_env(env) first")
+        self._require_env()
         iteration = 0
         total_timesteps, callback = self._setup_learn(
             total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar
@@ -387,7 +416,13 @@ class MaxRL(ResumableAlgorithm):
 
     def dump_logs(self, iteration: int = 0) -> None:
         """Write the log of the last batch."""
-        record_times(self, iteration)
+        elapsed = max((time.time_ns() - self.start_time) / 1e9, sys.float_info.epsilon)
+        record = self.logger.record
+        record("time/iterations", iteration, exclude="tensorboard")
+        record("time/fps", int((self.num_timesteps - self._num_timesteps_at_start) / elapsed))
+        record("time/time_elapsed", int(elapsed), exclude="tensorboard")
+        record("time/total_timesteps", self.num_timesteps, exclude="tensorboard")
+        record("time/total_rollouts", self.total_rollouts)
         self.logger.dump(step=self.num_timesteps)
 
 
@@ -399,3 +434,6 @@ class SERA(MaxRL):
         allocator: str = "sera", **kwargs: Any,
     ):  # fmt: skip
         super().__init__(policy, env, *args, allocator=allocator, **kwargs)  # type: ignore[misc]
+
+
+MaxRL.algorithms = {"MaxRL": MaxRL, "SERA": SERA}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import io
 import os
 import signal
@@ -9,9 +11,9 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from gymnasium import spaces
@@ -21,60 +23,37 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.utils import get_system_info
 from stable_baselines3.common.vec_env import VecEnv
-from torch import Tensor
 from typing_extensions import Self
 
 from sera_maze.algorithm.batch_log import TimestepsBar
+from sera_maze.algorithm.checkpoint import Saved, read_checkpoint, write_checkpoint
 from sera_maze.algorithm.prompt_order import PromptOrder
+from sera_maze.algorithm.state import BatchStart, PromptState
 from sera_maze.allocation.success import SuccessEstimator
-from sera_maze.policies.maze import MazePolicy
+from sera_maze.policies.asking import settings_of, with_settings
+from sera_maze.sampling.plain_mazes import environments_again, environments_record
+from sera_maze.sampling.protocol import Sampler
+from sera_maze.sampling.team import Alone, Team
 from sera_maze.storage.files import POINTER, remove_versions
-from sera_maze.storage.run_log import resumed_logger
+from sera_maze.storage.parameters import class_name, load_parameter_state, parameter_state
+from sera_maze.storage.run_log import flush_boards, resumed_logger
 
-
-class BatchStart(NamedTuple):
-    """What a batch changes before its gradient step.
-
-    Attributes:
-        num_timesteps: SB3's count of steps.
-        order: of the prompts, see `PromptOrder.state_dict`.
-        iterations: of a `MazePolicy`, else None.
-    """
-
-    num_timesteps: int
-    order: dict[str, int] | None
-    iterations: int | None
-
-
-@dataclass(frozen=True)
-class PromptState:
-    """What has been learnt about prompts, and which of them come next.
-
-    Attributes:
-        num_prompts: how many there are.
-        mazes: digest of the mazes or other prompts, if known.
-        order: see `PromptOrder.state_dict`.
-        estimator: the option ``success``.
-        success: see `SuccessEstimator.state_dict`; on the CPU.
-        origin: the file that it was read from; None if it was not.
-    """
-
-    num_prompts: int
-    mazes: str | None
-    order: dict[str, int]
-    estimator: str
-    success: dict[str, Tensor]
-    origin: str | None = None
+_COUNTERS = (
+    "num_timesteps", "_n_updates", "total_rollouts", "total_updates", "_episode_num", "_current_progress_remaining",
+    "_total_timesteps", "_num_timesteps_at_start",
+)  # fmt: skip
+_NOT_KEPT = {"policy", "env", "device", "_init_setup_model"}
 
 
 class ResumableAlgorithm(OnPolicyAlgorithm):
     """The part of `MaxRL` that saves, loads and goes on: also from the middle of a batch, as if it had not begun."""
 
+    algorithms: ClassVar[dict[str, type[ResumableAlgorithm]]] = {}  # that `load` knows, by name
+    rollout_sampler: Sampler
     prompt_order: PromptOrder
     success_estimator: SuccessEstimator
     success: str
-    num_prompts: Any
-    prompts_digest: str | None  # of the environments, see `sera_maze.sampling.vec_env.prompts_digest`
+    team: Team = Alone()
     _batch_start: BatchStart | None = None
     _kept_prompts: PromptState | None = None
     _log_folder: str | None = None
@@ -92,7 +71,8 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         mazes nor the state of dropout.
 
         Args:
-            path: a name that ends in ".zip", or an open file, for SB3's format; else a folder, see `save_checkpoint`.
+            path: a name that ends in ".zip", or an open file, for SB3's format; else a folder, see
+                `save_checkpoint`.
                 What a folder cannot hold, such as a schedule that is a function, goes to SB3's format, with a warning.
             exclude: for SB3's format: further attributes to leave out.
             include: for SB3's format: attributes to save that are left out otherwise.
@@ -101,13 +81,13 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
             ValueError, TypeError: see `save_checkpoint`.
         """
         replaced: Path | None = None
+        if self.team.rank:
+            return
         if isinstance(path, str | os.PathLike) and Path(path).suffix != ".zip":
-            from sera_maze.algorithm.checkpoint import save_checkpoint  # which builds on this module
-
             if exclude is not None or include is not None:
                 raise ValueError(f"exclude and include are for SB3's format: leave them out, or save to {path}.zip")
             try:
-                save_checkpoint(self, Path(path))
+                self.save_checkpoint(path)
                 return
             except TypeError as error:
                 # SB3's callbacks, such as EvalCallback, save to names without a suffix: nothing may be lost there.
@@ -155,11 +135,110 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         if folder is None:
             options: dict[str, Any] = {"custom_objects": custom_objects, "print_system_info": print_system_info}
             return super().load(path, env, device, force_reset=force_reset, **options, **kwargs)  # type: ignore[arg-type]
-        from sera_maze.algorithm.checkpoint import load_as  # which builds on this module
-
         if print_system_info:
             get_system_info()
-        return load_as(cls, folder, env, device, {**(custom_objects or {}), **kwargs})
+        saved = read_checkpoint(folder)
+        algorithm = cls._saved_class(saved.algorithm, folder)
+        return algorithm._from_saved(saved, folder, env, device, {**(custom_objects or {}), **kwargs})
+
+    def save_checkpoint(self, folder: str | os.PathLike[str], config: dict[str, Any] | None = None) -> None:
+        """Save into a folder, whole or not at all: until the new checkpoint is complete, the one before stays.
+
+        It holds parameters, optimizer, success estimates, prompt order, counters, the arguments of the constructor,
+        torch's random state, and the mazes with their rules where the environments are plain mazes. Other environments,
+        and the statistics of SB3's VecNormalize, are not in it. Saved in the middle of a batch, by a callback say, it
+        is the state before that batch. One process at a time may write; others may read meanwhile.
+
+        Args:
+            folder: made if it is missing; a checkpoint in it is replaced, other files in it stay.
+            config: kept beside the rest, as JSON can hold it; see `read_checkpoint`.
+
+        Raises:
+            TypeError: for arguments that JSON cannot hold, such as a schedule that is a function; nothing is written
+                then.
+            ValueError: if ``folder`` is a file.
+            OSError: if it cannot be written.
+        """
+        if self.team.rank:
+            return
+        if hasattr(self, "_logger"):
+            flush_boards(self.logger)  # training goes on from here: what was logged so far must outlive the process
+        with self.between_batches():
+            try:
+                write_checkpoint(Path(folder), self._saved(config))
+            except TypeError as error:
+                remedy = "To save it all the same: a name that ends in .zip saves with pickle"
+                raise TypeError(f"{error}. {remedy}") from None
+
+    def _saved(self, config: dict[str, Any] | None) -> Saved:
+        """All that a checkpoint holds; its tensors are not copied."""
+        parameters, optimizers = parameter_state(self)
+        environments, pool = (None, None) if self.env is None else environments_record(self.env)
+        random = {"cpu": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            random["cuda"] = torch.cuda.get_rng_state(self.device)
+        names = argument_names(type(self))
+        return Saved(
+            algorithm=type(self).__name__,
+            policy=_policy_name(self),
+            arguments={name: getattr(self, name if hasattr(self, name) else f"_{name}") for name in names},
+            settings=settings_of(self.policy),
+            observation_space=self.observation_space,
+            action_space=self.action_space,
+            num_envs=self.n_envs,
+            environments=environments,
+            pool=pool,
+            counters={name: getattr(self, name) for name in _COUNTERS},
+            log_folder=self._log_folder,
+            parameters=parameters,
+            optimizers=optimizers,
+            prompts=self.prompt_state(),
+            random=random,
+            config=config,
+        )
+
+    @classmethod
+    def _saved_class(cls, name: str, folder: Path) -> type[Self]:
+        """The class that a checkpoint was saved from: this one, or one of ``algorithms`` that is a kind of it."""
+        found = cls if cls.__name__ == name else cls.algorithms.get(name)
+        if found is None:
+            raise ValueError(f"{folder} holds a {name}; load it with the method load of that class")
+        if not issubclass(found, cls):
+            raise ValueError(f"{folder} holds a {name}, not a {cls.__name__}; load it with {name}.load")
+        return found
+
+    @classmethod
+    def _from_saved(
+        cls,
+        saved: Saved,
+        folder: Path,
+        env: GymEnv | None,
+        device: torch.device | str,
+        replacements: dict[str, Any],
+    ) -> Self:
+        """A model that goes on where the saved one stopped."""
+        if env is None and saved.environments is not None:
+            env = environments_again(saved.environments, saved.pool)
+        arguments = _arguments(cls, saved, replacements, folder)
+        model = cls(env=env, device=device, _init_setup_model=False, **arguments)  # type: ignore[arg-type]
+        if model.env is None:
+            model.observation_space, model.action_space = saved.observation_space, saved.action_space
+            model.n_envs = saved.num_envs
+        else:
+            check_spaces(model.env, saved.observation_space, saved.action_space)
+        model._kept_prompts = saved.prompts
+        model._setup_model()
+        load_parameter_state(model, saved.parameters, saved.optimizers)
+        try:
+            vars(model).update({name: saved.counters[name] for name in _COUNTERS}, _log_folder=saved.log_folder)
+        except KeyError as error:
+            raise ValueError(f"{folder} lacks a part ({error!r}); save it anew") from error
+        if "policy_kwargs" not in replacements:
+            model.policy = with_settings(model.policy, saved.settings)
+        torch.set_rng_state(saved.random["cpu"])
+        if model.device.type == "cuda" and "cuda" in saved.random:
+            torch.cuda.set_rng_state(saved.random["cuda"], model.device)
+        return model
 
     def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
         """Go on with other environments of the same spaces, any number of them."""
@@ -174,19 +253,22 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         if self.env is None:
             return self._kept_prompts
         success = {name: tensor.cpu() for name, tensor in self.success_estimator.state_dict().items()}
-        return PromptState(self.num_prompts, self.prompts_digest, self.prompt_order.state_dict(), self.success, success)
+        sampler = self.rollout_sampler
+        return PromptState(
+            sampler.num_prompts, sampler.prompts_digest, self.prompt_order.state_dict(), self.success, success
+        )
 
     def restore_prompts(self) -> None:
         """Go on with the prompts of the environments before, if those of ``env`` are the same."""
         kept, self._kept_prompts = self._kept_prompts, None
         if kept is None:
             return
-        mazes = self.prompts_digest
-        if kept.num_prompts != self.num_prompts or (mazes and kept.mazes and mazes != kept.mazes):
+        count, digest = self.rollout_sampler.num_prompts, self.rollout_sampler.prompts_digest
+        if kept.num_prompts != count or (digest and kept.digest and digest != kept.digest):
             if kept.origin is not None:
                 warnings.warn(
                     f"{kept.origin} was saved with {kept.num_prompts} prompts, and the environments have "
-                    f"{self.num_prompts}{' others' if kept.num_prompts == self.num_prompts else ''}: success history "
+                    f"{count}{' others' if kept.num_prompts == count else ''}: success history "
                     "and prompt order start anew. To go on with them, load with the same environments.",
                     stacklevel=2,
                 )
@@ -198,8 +280,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
     def batch_start(self) -> BatchStart:
         """What a batch is about to change."""
         order = None if self.env is None else self.prompt_order.state_dict()
-        iterations = self.policy.iterations if isinstance(self.policy, MazePolicy) else None
-        return BatchStart(self.num_timesteps, order, iterations)
+        return BatchStart(self.num_timesteps, order)
 
     @contextmanager
     def between_batches(self) -> Iterator[None]:
@@ -222,25 +303,10 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
             callback = CallbackList(callback) if isinstance(callback, list) else ConvertCallback(callback)
         return super()._init_callback([*([] if callback is None else [callback]), TimestepsBar()])
 
-    @contextmanager
-    def usual_iterations(self) -> Iterator[None]:
-        """Run a `MazePolicy` meanwhile with the number of iterations that it had before the present batch."""
-        start, policy = self._batch_start, self.policy
-        if not isinstance(policy, MazePolicy) or start is None or start.iterations is None:
-            yield
-            return
-        present, policy.iterations = policy.iterations, start.iterations
-        try:
-            yield
-        finally:
-            policy.iterations = present
-
     def _go_to(self, start: BatchStart) -> None:
         self.num_timesteps = start.num_timesteps
         if start.order is not None:
             self.prompt_order.load_state_dict(start.order)
-        if isinstance(self.policy, MazePolicy) and start.iterations is not None:
-            self.policy.iterations = start.iterations
 
     def _setup_learn(
         self,
@@ -269,7 +335,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         return total, prepared
 
     def _excluded_save_params(self) -> list[str]:
-        made_again = ["prompts_digest", "fast_path", "step_sampler", "success_estimator", "prompt_order"]
+        made_again = ["rollout_sampler", "success_estimator", "prompt_order"]
         return [*super()._excluded_save_params(), "_batch_start", *made_again]
 
 
@@ -307,6 +373,55 @@ def check_spaces(env: VecEnv, observation_space: spaces.Space[Any], action_space
                 "of the same spaces. The parameters of a MazePolicy fit mazes of any size: "
                 "MaxRL('MazePolicy', env).policy.load_state_dict(model.policy.state_dict())"
             )
+
+
+def _policy_name(model: ResumableAlgorithm) -> dict[str, str]:
+    for alias, policy in model.policy_aliases.items():
+        if policy is model.policy_class:
+            return {"alias": alias}
+    return {"class": class_name(model.policy_class)}
+
+
+def argument_names(algorithm: type) -> list[str]:
+    """Arguments of the constructor that are kept, those of its parents too."""
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    found: dict[str, None] = {}
+    for parent in algorithm.__mro__[: algorithm.__mro__.index(ResumableAlgorithm)]:
+        if "__init__" in vars(parent):
+            parameters = inspect.signature(parent).parameters.values()
+            found |= {item.name: None for item in parameters if item.kind in named and item.name not in _NOT_KEPT}
+    return list(found)
+
+
+def _arguments(
+    algorithm: type[ResumableAlgorithm], saved: Saved, replacements: dict[str, Any], folder: Path
+) -> dict[str, Any]:
+    """Arguments of the constructor, the policy among them: the saved ones, replaced where the caller says so."""
+    names = [*argument_names(algorithm), "policy"]
+    for name in replacements:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise TypeError(f"{name!r} is no argument of {algorithm.__name__} that can be replaced{hint}")
+    if unknown := saved.arguments.keys() - set(names):
+        raise ValueError(
+            f"{folder} was saved by sera_maze {saved.version}, whose {algorithm.__name__} had the "
+            f"arguments {sorted(unknown)}; load it with that version"
+        )
+    arguments = {**saved.arguments, **replacements}
+    if "policy" not in arguments:
+        arguments["policy"] = _saved_policy(saved.policy, algorithm, folder)
+    return arguments
+
+
+def _saved_policy(record: dict[str, str], algorithm: type[ResumableAlgorithm], folder: Path) -> str:
+    alias = record.get("alias")
+    if alias in algorithm.policy_aliases:
+        return str(alias)
+    raise ValueError(
+        f"{folder} was saved with the policy {alias or record.get('class')!r}, which is not one of "
+        f"{sorted(algorithm.policy_aliases)}; nothing is imported by a name in a file: pass the class, as policy=..."
+    )
 
 
 def _folder_of(path: str | os.PathLike[str] | io.BufferedIOBase) -> Path | None:

@@ -122,9 +122,6 @@ def allocate_knapsack(
     return _with_all_active(check_probabilities(success_prob), budget, n_min, n_max, gains)
 
 
-BY_VALUE: dict[str, Callable[..., Allocation]] = {"vip": allocate_vip, "knapsack": allocate_knapsack}
-
-
 def allocate_posterior(
     successes: Tensor | ArrayLike,
     failures: Tensor | ArrayLike,

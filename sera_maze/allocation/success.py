@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -25,16 +25,29 @@ from sera_maze.envs.ground.checks import as_number
 LOWEST, HIGHEST = 1e-300, 1.0 - 2.0**-53
 
 
+class Estimate(NamedTuple):
+    """What is known about B prompts before they are sampled.
+
+    Attributes:
+        probability: (B,) float64, success probability, above 0 and below 1.
+        posterior: two (B,) float64 above 0, successes and failures of a Beta posterior, of which ``probability`` is the
+            mean; None where there is no posterior.
+    """
+
+    probability: Tensor
+    posterior: tuple[Tensor, Tensor] | None = None
+
+
 class SuccessEstimator(Protocol):
     """What an allocator needs to know about prompts, by their numbers."""
 
-    @property
-    def known(self) -> bool:
-        """Whether anything is known about the prompts; as long as not, the allocation should be uniform."""
-        ...
+    def estimate(self, prompts: Tensor, policy: Any = None) -> Estimate | None:
+        """What is known about prompts (B,) int64; None as long as nothing is: the allocation should be uniform then.
 
-    def probability(self, prompts: Tensor) -> Tensor:
-        """Success probability of prompts (B,) int64, as (B,) float64 above 0 and below 1."""
+        Args:
+            prompts: (B,) int64.
+            policy: that is about to be sampled, for those estimators that ask it.
+        """
         ...
 
     def record(self, prompts: Tensor, successes: Tensor, counts: Tensor) -> None:
@@ -114,6 +127,10 @@ class SuccessHistory:
         """Whether an epoch has ended; in the first one the probabilities are the prior's."""
         return self._num_epochs > 0
 
+    def estimate(self, prompts: Tensor | ArrayLike, policy: Any = None) -> Estimate | None:
+        """Posteriors as of the start of this epoch; None in the first one. See `probability`."""
+        return Estimate(*_mean_of(self.posterior(prompts))) if self.known else None
+
     @property
     def device(self) -> torch.device:
         """Where everything is kept."""
@@ -132,8 +149,7 @@ class SuccessHistory:
             TypeError: if the prompts are not integers.
             ValueError: for another shape or a prompt that does not exist.
         """
-        successes, failures = self.posterior(prompts)
-        return (successes / (successes + failures)).clamp_(LOWEST, HIGHEST)
+        return _mean_of(self.posterior(prompts))[0]
 
     def posterior(self, prompts: Tensor | ArrayLike) -> tuple[Tensor, Tensor]:
         """Parameters of the Beta posteriors as of the start of this epoch, of which `probability` is the mean.
@@ -232,7 +248,7 @@ class CriticHistory(SuccessHistory):
 
     Args:
         num_prompts: as in `SuccessHistory`.
-        predict: maps prompts (B,) int64 to logits (B,).
+        predict: maps a policy and prompts (B,) int64 to logits (B,).
         weight: w, above 0.
         discount: as in `SuccessHistory`.
         device: as there.
@@ -244,7 +260,7 @@ class CriticHistory(SuccessHistory):
     def __init__(
         self,
         num_prompts: int,
-        predict: Callable[[Tensor], Tensor],
+        predict: Callable[[Any, Tensor], Tensor],
         *,
         weight: float = 2.0,
         discount: float = 0.75,
@@ -255,28 +271,19 @@ class CriticHistory(SuccessHistory):
         super().__init__(num_prompts, discount=discount, device=device)
         self._critic, self.weight = CriticSuccess(predict), float(weight)
 
-    @property
-    def known(self) -> bool:
-        """Always: the network can be asked from the start."""
-        return True
-
-    def posterior(self, prompts: Tensor | ArrayLike) -> tuple[Tensor, Tensor]:
-        """See `SuccessHistory.posterior`; the prior is that of the network as it is now."""
+    def estimate(self, prompts: Tensor | ArrayLike, policy: Any = None) -> Estimate:
+        """Posteriors whose priors are those of the network as it is now; known from the start."""
         index = self._checked_prompts(prompts)
-        predicted = self._critic.probability(index)
+        predicted = self._critic.estimate(index, policy).probability
         evidence = self._evidence[:, index]  # (2, B)
         # Off 0, as a posterior must be, where the network is certain.
         won = (evidence[0] + self.weight * predicted).clamp_(min=LOWEST)
-        return won, (evidence[1] + self.weight * (1.0 - predicted)).clamp_(min=LOWEST)
+        lost = (evidence[1] + self.weight * (1.0 - predicted)).clamp_(min=LOWEST)
+        return Estimate(*_mean_of((won, lost)))
 
 
 class _Stateless:
     """The part of `SuccessEstimator` of those that learn nothing from outcomes."""
-
-    @property
-    def known(self) -> bool:
-        """Always: no epoch has to pass first."""
-        return True
 
     def record(self, prompts: Tensor, successes: Tensor, counts: Tensor) -> None:
         """Do nothing."""
@@ -301,57 +308,55 @@ class _Stateless:
 class UnknownSuccess(_Stateless):
     """No success probabilities at all, where the allocation needs none."""
 
-    @property
-    def known(self) -> bool:
-        """Never."""
-        return False
-
-    def probability(self, prompts: Tensor) -> Tensor:
-        """Refuse.
-
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError("success probabilities are not known; ask only where known is True")
+    def estimate(self, prompts: Tensor, policy: Any = None) -> None:
+        """Nothing."""
+        return None
 
 
 class CriticSuccess(_Stateless):
     """Success probabilities from a network, such as a policy's success head: also for prompts never seen before.
 
     Args:
-        predict: maps prompts (B,) int64 to logits (B,).
+        predict: maps a policy and prompts (B,) int64 to logits (B,).
     """
 
-    def __init__(self, predict: Callable[[Tensor], Tensor]):
+    def __init__(self, predict: Callable[[Any, Tensor], Tensor]):
         self._predict = predict
 
-    def probability(self, prompts: Tensor) -> Tensor:
-        """The logistic function of the logits, detached: (B,) float64, above 0 and below 1.
+    def estimate(self, prompts: Tensor, policy: Any = None) -> Estimate:
+        """The logistic function of the logits, detached, without a posterior.
 
         Raises:
             ValueError: if ``predict`` gives another shape.
         """
-        logits = _checked_result("predict", self._predict(prompts), prompts)
-        return torch.sigmoid(logits).clamp_(LOWEST, HIGHEST)
+        logits = _checked_result("predict", self._predict(policy, prompts), prompts)
+        return Estimate(torch.sigmoid(logits).clamp_(LOWEST, HIGHEST))
 
 
 class ExactSuccess(_Stateless):
     """Success probabilities that can be computed.
 
     Args:
-        compute: maps prompts (B,) int64 to the success probabilities (B,), in [0, 1].
+        compute: maps a policy and prompts (B,) int64 to the success probabilities (B,), in [0, 1].
     """
 
-    def __init__(self, compute: Callable[[Tensor], Tensor]):
+    def __init__(self, compute: Callable[[Any, Tensor], Tensor]):
         self._compute = compute
 
-    def probability(self, prompts: Tensor) -> Tensor:
-        """What was computed, detached and kept above 0 and below 1: (B,) float64.
+    def estimate(self, prompts: Tensor, policy: Any = None) -> Estimate:
+        """What was computed, detached and kept above 0 and below 1, without a posterior.
 
         Raises:
             ValueError: if ``compute`` gives another shape.
         """
-        return _checked_result("compute", self._compute(prompts), prompts).clamp(LOWEST, HIGHEST)
+        chances = _checked_result("compute", self._compute(policy, prompts), prompts)
+        return Estimate(chances.clamp(LOWEST, HIGHEST))
+
+
+def _mean_of(posterior: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """The mean of a Beta posterior, and the posterior."""
+    successes, failures = posterior
+    return (successes / (successes + failures)).clamp_(LOWEST, HIGHEST), posterior
 
 
 def _checked_result(name: str, values: Tensor, prompts: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""`CoverageCallback`: pass@k on held-out mazes while training, for any on-policy algorithm of Stable-Baselines3."""
+"""`CoverageCallback`: pass@k on held-out prompts while training, for any on-policy algorithm of Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -8,53 +8,55 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv
 
-from sera_maze.algorithm.maxrl import MaxRL
 from sera_maze.algorithm.resumable import uninterrupted
 from sera_maze.coverage.dashboard import Dashboard, LastBatch
-from sera_maze.coverage.evaluation import KS, Evaluation, check_ks, evaluate, rules_of
-from sera_maze.coverage.unbiased import interval_over_mazes
-from sera_maze.envs.generating.generate import check_int
+from sera_maze.coverage.evaluation import check_ks, evaluated
+from sera_maze.coverage.evaluator import Evaluator, prompts_and_env, rules_of
+from sera_maze.coverage.tables import Evaluation
+from sera_maze.coverage.unbiased import KS, interval_over_mazes
 from sera_maze.envs.ground.atomic_files import write_text
-from sera_maze.envs.ground.checks import check_flag
+from sera_maze.envs.ground.checks import check_flag, check_int
 from sera_maze.envs.play.rules import MazeRules
 from sera_maze.envs.pools.pool import MazePool
+from sera_maze.envs.pools.prompts import Prompts
 from sera_maze.exact.probability import exact_pass_at_k
-from sera_maze.policies.maze import MazePolicy
 from sera_maze.storage.run_log import is_on_board, tensorboards
 
 
 class CoverageCallback(BaseCallback):
-    """Evaluates the policy on held-out mazes every so many updates, and logs and keeps the outcome.
+    """Evaluates the policy on held-out prompts every so many updates, and logs and keeps the outcome.
 
     It evaluates before the first batch, when ``eval_freq_updates`` more updates are complete, and at the end of the
     training; always between two batches. So the policy has taken every gradient step of the batches so far, the
     logger's step is the steps spent on these, and a MazePolicy runs with its usual number of iterations. (In
     ``on_rollout_end`` the policy would lack the gradient step of the batch whose steps are counted already.)
 
-    Logged at once, in a table of their own: ``coverage/pass@k`` for each k, from a fixed number of rollouts a maze;
+    Logged at once, in a table of their own: ``coverage/pass@k`` for each k, from a fixed number of rollouts a prompt;
     ``coverage/exact_pass@k``, where success probabilities are known; ``coverage/solved_fraction``;
-    ``coverage/distinct_solutions`` a maze, where paths are known; ``coverage/mean_steps`` of a rollout. What else waits
-    to be logged goes on waiting. TensorBoard, where the logger writes for it, also gets hyperparameters and a layout
-    once in a run, and histograms and pictures with each evaluation; see `Dashboard`.
+    ``coverage/distinct_solutions`` a prompt, where they can be told apart; ``coverage/mean_steps`` of a rollout. What
+    else waits to be logged goes on waiting. TensorBoard, where the logger writes for it, also gets hyperparameters and
+    a layout once in a run, and histograms and pictures with each evaluation; see `Dashboard`.
 
     The training does not notice: the same random numbers in every evaluation, none of them from a global generator or
     one of the training's, and the policy's mode is put back.
 
     Args:
-        pool: held-out mazes.
+        prompts: held-out ones, such as a `MazePool`; or promptable environments over them, which are ``env`` too then.
         eval_freq_updates: batches from one evaluation to the next.
-        num_samples: rollouts of each maze, whatever their outcome.
+        num_samples: rollouts of each prompt, whatever their outcome.
         ks: values of k for pass@k, 1 to num_samples.
         exact: whether to log exact figures too, where the policy is a `MazePolicy` and no ``env`` is given.
-        rules: of the episodes; None: those of the training's environments, with the default horizon for mazes of
+        rules: of episodes in mazes; None: those of the training's environments, with the default horizon for mazes of
             another size.
-        env: for policies that are not a `MazePolicy`: environments over ``pool``, see `evaluate`. Not those trained in.
+        env: for policies that are not a `MazePolicy`: environments over ``prompts``, see `evaluate`. Not those trained
+            in.
         verbose: 1 also writes a line to the logger's text outputs.
         log_path: JSON lines file of `history`, or None. A training from step 0 on starts it anew; one that goes on
             keeps what was written up to its present step, also in ``history``.
@@ -77,25 +79,22 @@ class CoverageCallback(BaseCallback):
 
     def __init__(
         self,
-        pool: MazePool,
+        prompts: Prompts | VecEnv | gym.Env[Any, Any],
         *,
         eval_freq_updates: int = 50,
         num_samples: int = 256,
         ks: Sequence[int] = KS,
         exact: bool = True,
         rules: MazeRules | None = None,
-        env: VecEnv | None = None,
+        env: VecEnv | gym.Env[Any, Any] | None = None,
         verbose: int = 0,
         log_path: str | os.PathLike[str] | None = None,
         seed: int = 0,
         pictures: bool = True,
     ):
         super().__init__(verbose)
-        if not isinstance(pool, MazePool):
-            raise TypeError(f"pool must be a MazePool, got {type(pool).__name__}; such as MazePool.papers('held_out')")
-        if env is not None and not isinstance(env, VecEnv):
-            raise TypeError(f"env must be a VecEnv, got {type(env).__name__}; such as MazeVecEnv(64, pool)")
-        self.pool, self.exact, self.rules, self.env = pool, exact, rules, env
+        self.prompts, self.env = prompts_and_env(prompts, env)
+        self.exact, self.rules = exact, rules
         self.eval_freq_updates = check_int("eval_freq_updates", eval_freq_updates, 1, 2**62)
         self.num_samples = check_int("num_samples", num_samples, 1, 2**31)
         self.ks, self.seed = check_ks(ks, self.num_samples), seed
@@ -103,7 +102,7 @@ class CoverageCallback(BaseCallback):
         self.history: list[dict[str, Any]] = []
         self.evaluation: Evaluation | None = None
         check_flag("pictures", pictures)
-        self._dashboard = Dashboard(pool, pictures)
+        self._dashboard = Dashboard(pictures)
         self._batches = 0
         self._last_batch: LastBatch | None = None
         self._evaluated: int | None = None  # the update that was evaluated last in this training
@@ -112,19 +111,12 @@ class CoverageCallback(BaseCallback):
     @property
     def updates(self) -> int:
         """Updates complete."""
-        return self.model._n_updates if isinstance(self.model, MaxRL) else self._batches
+        return getattr(self.model, "updates", self._batches)
 
     def _init_callback(self) -> None:
-        policy = self.model.policy
-        if not isinstance(policy, ActorCriticPolicy):
-            raise TypeError(f"CoverageCallback needs an on-policy policy, got a {type(policy).__name__}")
-        if self.env is None and not isinstance(policy, MazePolicy):
-            raise ValueError(
-                f"CoverageCallback must step environments for a {type(policy).__name__}: pass env=..., over the "
-                "held-out mazes, such as MazeVecEnv(64, pool)"
-            )
         if self.env is not None and self.env.unwrapped is self.training_env.unwrapped:
             raise ValueError("env is the one trained in, whose episodes would be cut short; pass another one")
+        self._evaluator()  # which says now if it cannot be
 
     def _on_training_start(self) -> None:
         now = self.model.num_timesteps
@@ -165,25 +157,31 @@ class CoverageCallback(BaseCallback):
         if update == self._evaluated:
             return
         self._evaluated = update
-        policy = self.model.policy
-        assert isinstance(policy, ActorCriticPolicy)
-        rules = rules_of(self.training_env, self.pool) if self.rules is None and self.env is None else self.rules
-        self.evaluation = evaluate(
-            policy, self.pool, num_samples=self.num_samples, ks=self.ks, rules=rules, seed=self.seed,
-            exact="auto" if self.exact else False, env=self.env,
-        )  # fmt: skip
+        evaluator = self._evaluator()
+        is_exact = self.exact and self.env is None and not isinstance(evaluator.exact, str)
+        self.evaluation = evaluated(evaluator, self.num_samples, self.ks, is_exact)
         figures = coverage_figures(self.evaluation)
         entry: dict[str, Any] = {"update": update, "timesteps": timesteps}
-        if isinstance(self.model, MaxRL):
-            entry["rollouts"] = self.model.total_rollouts
+        if (rollouts := getattr(self.model, "total_rollouts", None)) is not None:
+            entry["rollouts"] = rollouts
         entry |= {**figures, "interval": coverage_intervals(self.evaluation)}
         with uninterrupted():  # after Ctrl-C it is logged everywhere or nowhere
             if timesteps != self._logged:
                 self._log(figures)
-                self._dashboard.write(self.model, self.evaluation, self._last_batch, self.env)
+                self._dashboard.write(self.model, self.evaluation, evaluator, self._last_batch)
             self.history.append(entry)
             if self.log_path is not None:
                 write_history(self.log_path, self.history)
+
+    def _evaluator(self) -> Evaluator:
+        """Of the policy as it is now, with the rules of the training's environments unless others were given."""
+        rules = self.rules
+        if rules is None and self.env is None and isinstance(self.prompts, MazePool):
+            rules = rules_of(self.training_env, self.prompts)
+        policy = self.model.policy
+        if not isinstance(policy, ActorCriticPolicy):
+            raise TypeError(f"CoverageCallback needs an on-policy policy, got a {type(policy).__name__}")
+        return Evaluator(policy, self.prompts, rules=rules, seed=self.seed, env=self.env)
 
     def _log(self, figures: dict[str, float]) -> None:
         # A logger of its own with the same outputs: a dump of the model's would also write, at a wrong step, what
@@ -192,7 +190,8 @@ class CoverageCallback(BaseCallback):
         logger.set_level(self.logger.level)
         if self.verbose >= 1:
             shown = ", ".join(f"pass@{k} {100 * figures[f'coverage/pass@{k}']:.2f} %" for k in self.ks)
-            logger.info(f"after {self.updates} updates on {len(self.pool)} held-out mazes: {shown}")
+            noun = self.evaluation.noun if self.evaluation is not None else "prompts"
+            logger.info(f"after {self.updates} updates on {len(self.prompts)} held-out {noun}: {shown}")
         for key, value in figures.items():
             logger.record(key, value)
         logger.record("time/total_timesteps", self.model.num_timesteps, exclude="tensorboard")

@@ -8,14 +8,13 @@ import torch
 from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.logger import HParam, Image, Logger
-from stable_baselines3.common.policies import ActorCriticPolicy
-from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
 from sera_maze.algorithm.maxrl import MaxRL
 from sera_maze.allocation.allocation import Allocation
+from sera_maze.allocation.registry import Bounds
+from sera_maze.coverage.evaluator import Evaluator
 from sera_maze.coverage.tables import Evaluation
-from sera_maze.envs.pools.pool import MazePool
 from sera_maze.storage.run_log import flush_boards, is_on_board, tensorboards
 
 MAZES_SHOWN, PATHS_SHOWN = 4, 64
@@ -52,34 +51,37 @@ class LastBatch(NamedTuple):
     Attributes:
         allocation: of B prompts.
         probability: (B,) float64, success probabilities that it was made from; None if they were not known.
+        bounds: of the allocation.
     """
 
     allocation: Allocation
     probability: Tensor | None
+    bounds: Bounds
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> LastBatch | None:
         """From the locals of a callback; None where the algorithm does not allocate."""
-        allocation = values.get("allocation")
-        return cls(allocation, values.get("probability")) if isinstance(allocation, Allocation) else None
+        allocation, bounds = values.get("allocation"), values.get("bounds")
+        if not isinstance(allocation, Allocation) or not isinstance(bounds, Bounds):
+            return None
+        return cls(allocation, values.get("probability"), bounds)
 
 
 class Dashboard:
     """Writes to the TensorBoard outputs of a model's logger; where there are none, nothing is computed or drawn.
 
     `begin` writes the hyperparameters and the layout of the custom scalars page, unless the folder has them already.
-    `write` adds, at the present step: the histogram ``coverage/success_probability`` over the held-out mazes (where it
-    is not known exactly, ``coverage/success_rate``); of the last batch the histograms ``allocation/counts`` and
+    `write` adds, at the present step: the histogram ``coverage/success_probability`` over the held-out prompts (where
+    it is not known exactly, ``coverage/success_rate``); of the last batch the histograms ``allocation/counts`` and
     ``allocation/success_probability`` and the picture ``allocation/counts_by_probability``; and the picture
-    ``coverage/paths`` of the four held-out mazes with the longest shortest paths.
+    ``coverage/paths`` of the four held-out mazes with the longest shortest paths, where the prompts are mazes.
 
     Args:
-        pool: held-out mazes.
         pictures: whether to draw.
     """
 
-    def __init__(self, pool: MazePool, pictures: bool = True):
-        self.pool, self.pictures = pool, pictures
+    def __init__(self, pictures: bool = True):
+        self.pictures = pictures
 
     def begin(self, model: BaseAlgorithm, metrics: list[str]) -> None:
         """Write what there is once in a run.
@@ -99,15 +101,15 @@ class Dashboard:
                 logger.dump(model.num_timesteps)
 
     def write(
-        self, model: BaseAlgorithm, evaluation: Evaluation, batch: LastBatch | None, env: VecEnv | None = None
+        self, model: BaseAlgorithm, evaluation: Evaluation, evaluator: Evaluator, batch: LastBatch | None
     ) -> None:
         """Write histograms and pictures.
 
         Args:
             model: that was evaluated.
-            evaluation: of its policy, on the pool.
+            evaluation: of its policy.
+            evaluator: that made it.
             batch: the last one.
-            env: as in `evaluate`.
         """
         outputs = tensorboards(model.logger)
         if not outputs:
@@ -122,28 +124,22 @@ class Dashboard:
             if batch.probability is not None:
                 logger.record("allocation/success_probability", batch.probability)
         if self.pictures:
-            self._record_pictures(logger, model, evaluation, batch, env)
+            _record_pictures(logger, evaluation, evaluator, batch)
         logger.dump(model.num_timesteps)
 
-    def _record_pictures(
-        self, logger: Logger, model: BaseAlgorithm, evaluation: Evaluation, batch: LastBatch | None, env: VecEnv | None
-    ) -> None:
-        from sera_maze.coverage.unbiased import (
-            dashboard_pictures as board_pictures,  # pygame is loaded when something is drawn
-        )
 
-        policy = model.policy
-        assert isinstance(policy, ActorCriticPolicy)
-        mazes, count = board_pictures.hardest_mazes(self.pool, MAZES_SHOWN), min(PATHS_SHOWN, evaluation.num_samples)
-        paths = board_pictures.paths_picture(policy, self.pool, mazes, evaluation.rules, evaluation.seed, count, env)
+def _record_pictures(logger: Logger, evaluation: Evaluation, evaluator: Evaluator, batch: LastBatch | None) -> None:
+    from sera_maze.coverage import dashboard_pictures  # pygame is loaded when something is drawn
+
+    if evaluator.mazes is not None:
+        paths = dashboard_pictures.paths_picture(evaluator, MAZES_SHOWN, min(PATHS_SHOWN, evaluation.num_samples))
         if paths is not None:
             _record_picture(logger, "coverage/paths", paths)
-        if batch is not None and batch.probability is not None:
-            assert isinstance(model, MaxRL)
-            bounds = (model.n_min, model.most_rollouts)
-            mean = model.rollouts_per_prompt
-            picture = board_pictures.allocation_picture(batch.allocation, batch.probability, mean, bounds)
-            _record_picture(logger, "allocation/counts_by_probability", picture)
+    if batch is not None and batch.probability is not None:
+        counts, bounds = batch.allocation.counts, (batch.bounds.n_min, batch.bounds.n_max)
+        mean = int(counts.sum()) / len(counts)
+        picture = dashboard_pictures.allocation_picture(batch.allocation, batch.probability, mean, bounds)
+        _record_picture(logger, "allocation/counts_by_probability", picture)
 
 
 def hyperparameters(model: BaseAlgorithm) -> dict[str, int | float | str]:

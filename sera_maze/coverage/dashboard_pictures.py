@@ -8,18 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from stable_baselines3.common.policies import ActorCriticPolicy
-from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
 from sera_maze.allocation.allocation import Allocation
-from sera_maze.coverage.outcomes import sample_outcomes
+from sera_maze.coverage.evaluation import difficulty_of
+from sera_maze.coverage.evaluator import Evaluator
+from sera_maze.coverage.path_sheets import path_sheet
 from sera_maze.envs.pictures.canvas import OVERSAMPLING, PALETTE, Colour, blank, pygame
-from sera_maze.envs.pictures.drawing import draw_paths
 from sera_maze.envs.pictures.legends import row_width, side_by_side, text_lines
-from sera_maze.envs.pictures.sheets import contact_sheet, to_array
-from sera_maze.envs.play.rules import MazeRules
-from sera_maze.envs.pools.pool import MazePool
+from sera_maze.envs.pictures.sheets import to_array
 
 LEAST_SHOWN = 1e-6  # smaller success probabilities are drawn here
 DOT, CURVE, LINE = PALETTE.agent, PALETTE.failure, (128, 128, 128)
@@ -115,43 +112,27 @@ def waterline_curve(probability: NDArray[np.float64], waterline: float, n_min: i
     return np.clip(1 + tau / -np.log1p(-probability), n_min, n_max)
 
 
-def hardest_mazes(pool: MazePool, count: int) -> NDArray[np.intp]:
-    """The mazes with the longest shortest paths, from the longest on; of equal ones the first. All if there are fewer.
+def paths_picture(evaluator: Evaluator, count: int, num_samples: int) -> NDArray[np.uint8] | None:
+    """Draw the first rollouts of an evaluation in the mazes with the longest shortest paths, of equal ones the first.
 
-    They depend on the pool alone, so that pictures of them can be compared over a training.
-    """
-    return np.argsort(-pool.shortest_lengths.astype(np.int64), kind="stable")[:count]
-
-
-def paths_picture(
-    policy: ActorCriticPolicy, pool: MazePool, mazes: NDArray[np.intp], rules: MazeRules, seed: int, num_samples: int,
-    env: VecEnv | None = None,
-) -> NDArray[np.uint8] | None:  # fmt: skip
-    """Draw the first rollouts of an evaluation on a few mazes into one picture.
+    Which mazes these are depends on the pool alone, so that pictures can be compared over a training.
 
     Args:
-        policy: as in `evaluate`.
-        pool: as in `evaluate`.
-        mazes: (B,) those to draw.
-        rules: of the evaluation.
-        seed: of the evaluation.
+        evaluator: of a policy on mazes.
+        count: mazes to draw; all if there are fewer.
         num_samples: rollouts to draw of each maze.
-        env: as in `evaluate`.
 
     Returns:
         (H, W, 3) uint8; None if the environments do not move as plain mazes do, so that there are no paths to draw.
     """
-    tiles, labels = [], []
-    cell_size = max(1, _SIDE // max(pool.size))
-    for part in sample_outcomes(policy, pool, mazes, num_samples, rules, seed, env=env):
-        if part.squares is None:
-            return None
-        paths = part.paths(pool)
-        for i, maze in enumerate(part.prompts.tolist()):
-            own = paths[i * num_samples : (i + 1) * num_samples]
-            tiles.append(draw_paths(pool[maze], own, part.success[i], cell_size=cell_size))
-            labels.append(f"maze {maze}, shortest path {pool.shortest_lengths[maze]} moves")
-    return to_array(contact_sheet(tiles, columns=_COLUMNS, labels=labels))
+    difficulty, mazes = difficulty_of(evaluator.prompts), evaluator.mazes
+    if difficulty is None or mazes is None:
+        return None
+    chosen = np.argsort(-difficulty, kind="stable")[:count]
+    labels = [evaluator.prompts.describe(maze) for maze in chosen.tolist()]
+    cell_size = max(1, _SIDE // max(mazes.pool.size))
+    sheet = path_sheet(evaluator, chosen, num_samples, labels, cell_size=cell_size, columns=_COLUMNS)
+    return None if sheet is None else to_array(sheet)
 
 
 def _draw_grid(large: pygame.Surface, axes: Axes, heights: Sequence[float]) -> None:

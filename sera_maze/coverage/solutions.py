@@ -9,16 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sera_maze.envs.generating.generate import check_int
-from sera_maze.envs.ground.kernels import kernel, kernel_part
+from sera_maze.sampling.solution_keys import NO_GOAL, hash_paths
 
 # Cells (row, column) become one integer, row * 2**31 + column.
 _ROW = 2**31
-_NO_GOAL = -(2**62)
-_CHUNK = 4096  # paths hashed at a time
-# To hash paths with: the constants of SplitMix64, and the fractions of the golden ratio and of the root of 2, odd.
-_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_KEY_1, _KEY_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0x6A09E667F3BCC909)
-_U27, _U30, _U31 = np.uint64(27), np.uint64(30), np.uint64(31)
 
 
 def distinct_solutions(
@@ -101,7 +95,7 @@ def distinct_solutions_by_prompt(
     rows = np.flatnonzero(solved)
     for r in rows[(counts[rows] < 1) | (counts[rows] > squares.shape[1])][:1]:
         raise ValueError(f"lengths[{r}]={counts[r]} is out of range; a success has 1 to {squares.shape[1]} cells")
-    ends = np.full(size, _NO_GOAL)
+    ends = np.full(size, NO_GOAL)
     if goals is not None:
         places = _integers("goals", goals)
         ends = _flat(places) if cells.ndim == 3 and places.ndim == 2 else places.astype(np.int64)
@@ -109,18 +103,32 @@ def distinct_solutions_by_prompt(
             raise ValueError(
                 f"goals must be ({size}, 2) for cells and ({size},) for flat squares, got shape {places.shape}"
             )
-    last, one, two = (np.empty(len(rows), kind) for kind in (np.int64, np.uint64, np.uint64))
-    owners = owners[rows]
-    for low in range(0, len(rows), _CHUNK):
-        part = slice(low, low + _CHUNK)
-        paths = np.array(squares[rows[part]], np.int64, order="C")
-        _hash_paths(paths, counts[rows[part]], ends[owners[part]], last[part], one[part], two[part])
+    first, owners = rows * squares.shape[1], owners[rows]
+    keys, last = hash_paths(squares.ravel(), first, counts[rows], ends[owners])
     _check_ends(last, owners, rows, ends, cells.ndim == 3)
+    return count_distinct(keys, owners, np.ones(len(rows), bool), size)
+
+
+def count_distinct(
+    keys: NDArray[np.uint64], owner: NDArray[np.integer[Any]], success: NDArray[np.bool_], num_prompts: int
+) -> NDArray[np.int64]:
+    """Number of different keys among the successes of each prompt.
+
+    Args:
+        keys: (R, 2), of each rollout.
+        owner: (R,), which prompt it is of, 0 to num_prompts - 1.
+        success: (R,).
+        num_prompts: number of prompts P.
+
+    Returns:
+        (P,) int64.
+    """
+    owners, one, two = owner[success], keys[success, 0], keys[success, 1]
     order = np.lexsort((two, one, owners))
-    keys = owners[order], one[order], two[order]
-    is_new = np.ones(len(rows), bool)
-    is_new[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
-    return np.bincount(keys[0][is_new], minlength=size)
+    columns = owners[order], one[order], two[order]
+    is_new = np.ones(len(owners), bool)
+    is_new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return np.bincount(columns[0][is_new], minlength=num_prompts)
 
 
 def _as_flags(successes: ArrayLike) -> NDArray[np.bool_]:
@@ -134,8 +142,7 @@ def _integers(name: str, values: ArrayLike) -> NDArray[Any]:
     array = np.asarray(values)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"{name} must be integers, got {array.dtype} of shape {array.shape}")
-    # Large arrays of squares are not widened as a whole.
-    return np.ascontiguousarray(array, np.int32 if array.dtype == np.int32 else np.int64)
+    return np.ascontiguousarray(array, np.int64)
 
 
 def _flat(cells: NDArray[Any]) -> NDArray[np.int64]:
@@ -168,7 +175,7 @@ def _check_ends(
     last: NDArray[np.int64], owners: NDArray[np.int64], rows: NDArray[np.intp], ends: NDArray[np.int64], are_cells: bool
 ) -> None:
     """Check that every successful path, of rollouts ``rows``, ends on its goal, or on one square for each prompt."""
-    wanted, unknown = ends.copy(), ends == _NO_GOAL
+    wanted, unknown = ends.copy(), ends == NO_GOAL
     first = np.unique(owners, return_index=True)[1]
     first = first[unknown[owners[first]]]
     wanted[owners[first]] = last[first]
@@ -176,28 +183,3 @@ def _check_ends(
         end, goal = (divmod(square, _ROW) if are_cells else square for square in (int(last[i]), int(wanted[owners[i]])))
         remedy = "pass the goal, at which paths are cut" if unknown[owners[i]] else "is it a success?"
         raise ValueError(f"the path of rollout {rows[i]} of prompt {owners[i]} ends on {end}, not on {goal}; {remedy}")
-
-
-@kernel
-def _hash_paths(squares, lengths, goals, last, hashes, others):  # type: ignore[no-untyped-def]
-    """Hash S paths, rows of squares (S, L) int64, up to their goals, twice (S,) uint64; last (S,) are their ends."""
-    for i in range(lengths.size):
-        one, two, previous = _KEY_1, _KEY_2, np.int64(_NO_GOAL)
-        for t in range(lengths[i]):
-            square = squares[i, t]
-            if square != previous:
-                one = _mixed(one ^ (np.uint64(square) * _KEY_1))
-                two = _mixed(two + (np.uint64(square) * _KEY_2))
-                previous = square
-            if square == goals[i]:
-                break
-        last[i], hashes[i], others[i] = previous, one, two
-
-
-@kernel_part
-def _mixed(value):  # type: ignore[no-untyped-def]
-    """SplitMix64's output function, uint64 to uint64; 0 goes elsewhere than to itself."""
-    value = value + _KEY_1
-    value = (value ^ (value >> _U30)) * _MIX_1
-    value = (value ^ (value >> _U27)) * _MIX_2
-    return value ^ (value >> _U31)

@@ -1,4 +1,4 @@
-"""`Evaluation`: the outcome of a fixed number of rollouts on each of many mazes, and its tables."""
+"""`Evaluation`: the outcome of a fixed number of rollouts on each of many prompts, and its tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sera_maze.coverage.unbiased import Coverage
 from sera_maze.envs.play.rules import MazeRules
 from sera_maze.exact.probability import exact_pass_at_k
 
-_MAX_LENGTH_ROWS = 8
+_MAX_ROWS = 8
 _NOT_KNOWN = "-"
 
 
@@ -36,21 +36,21 @@ class CoverageRow(NamedTuple):
     exact: float | None
 
 
-class LengthRow(NamedTuple):
-    """The mazes whose shortest paths have about one length.
+class DifficultyRow(NamedTuple):
+    """The prompts of about one difficulty, such as mazes whose shortest paths have about one length.
 
     Attributes:
-        shortest: moves on the shortest of these paths.
-        longest: on the longest.
-        mazes: number of mazes.
+        least: difficulty of the easiest.
+        most: of the hardest.
+        prompts: number of prompts.
         success_rate: share of the rollouts that succeed.
         exact: mean success probability; None if it is not known.
-        solved_fraction: share of the mazes with at least one success.
+        solved_fraction: share of the prompts with at least one success.
     """
 
-    shortest: int
-    longest: int
-    mazes: int
+    least: int
+    most: int
+    prompts: int
     success_rate: float
     exact: float | None
     solved_fraction: float
@@ -58,27 +58,34 @@ class LengthRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The outcome of n rollouts on each of M mazes.
+    """The outcome of n rollouts on each of M prompts.
 
     Attributes:
-        successes: (M,) int64, successes of each maze.
-        coverage: pass@k, its 95 % intervals over mazes and the solved fraction, from the rollouts.
-        steps: (M,) float64, mean steps of a maze's rollouts.
-        shortest_lengths: (M,) int64, moves on a shortest path.
-        distinct_solutions: (M,) int64, different successful paths; None if the squares visited are not known.
+        successes: (M,) int64, successes of each prompt.
+        coverage: pass@k, its 95 % intervals over prompts and the solved fraction, from the rollouts.
+        steps: (M,) float64, mean steps of a prompt's rollouts.
+        difficulty: (M,) int64, how hard each prompt is, of mazes the moves on a shortest path; None if it is not known.
+        distinct_solutions: (M,) int64, different solutions; None if they cannot be told apart.
         probability: (M,) float64, exact success probability; None if it was not computed.
-        rules: of the episodes.
+        rules: of episodes in mazes; None for other prompts.
         seed: of the rollouts.
+        digest: names the prompts; None if they cannot be named.
     """
 
     successes: NDArray[np.int64]
     coverage: Coverage
     steps: NDArray[np.float64]
-    shortest_lengths: NDArray[np.int64]
+    difficulty: NDArray[np.int64] | None
     distinct_solutions: NDArray[np.int64] | None
     probability: NDArray[np.float64] | None
-    rules: MazeRules
+    rules: MazeRules | None
     seed: int
+    digest: str | None = None
+
+    @property
+    def noun(self) -> str:
+        """What the prompts are, in the plural."""
+        return "prompts" if self.rules is None else "mazes"
 
     @property
     def num_samples(self) -> int:
@@ -109,7 +116,7 @@ class Evaluation:
 
     @property
     def mean_distinct_solutions(self) -> float | None:
-        """Different successful paths of a maze, on average; mazes without one count 0."""
+        """Different solutions of a prompt, on average; prompts without one count 0."""
         return None if self.distinct_solutions is None else float(self.distinct_solutions.mean())
 
     def table(self) -> list[CoverageRow]:
@@ -121,30 +128,34 @@ class Evaluation:
             for i, (k, mean, low, high) in enumerate(columns)
         ]
 
-    def by_length(self) -> list[LengthRow]:
-        """Success by the length of the shortest path, in at most 8 rows of equally wide ranges of lengths."""
-        bins = length_bins(self.shortest_lengths)
+    def by_difficulty(self) -> list[DifficultyRow]:
+        """Success by difficulty, in at most 8 rows of equally wide ranges; empty if it is not known."""
+        if self.difficulty is None:
+            return []
+        bins = difficulty_bins(self.difficulty)
         rows = []
         for number in np.unique(bins):
-            mazes = bins == number
-            lengths = self.shortest_lengths[mazes]
-            exact = None if self.probability is None else float(self.probability[mazes].mean())
-            rate, solved = self.success_rate[mazes].mean(), (self.successes[mazes] > 0).mean()
+            chosen = bins == number
+            values = self.difficulty[chosen]
+            exact = None if self.probability is None else float(self.probability[chosen].mean())
+            rate, solved = self.success_rate[chosen].mean(), (self.successes[chosen] > 0).mean()
             rows.append(
-                LengthRow(int(lengths.min()), int(lengths.max()), len(lengths), float(rate), exact, float(solved))
+                DifficultyRow(int(values.min()), int(values.max()), len(values), float(rate), exact, float(solved))
             )
         return rows
 
     def summary(self) -> str:
         """One sentence: what was run, and what came of it besides pass@k."""
-        distinct = self.mean_distinct_solutions
-        solutions = "" if distinct is None else f"{distinct:.2f} distinct solutions a maze, "
-        end = "a wall ends the rollout" if self.rules.on_wall == "fail" else "at a wall the agent stays"
+        distinct, noun = self.mean_distinct_solutions, self.noun
+        solutions = "" if distinct is None else f"{distinct:.2f} distinct solutions a {noun.removesuffix('s')}, "
+        what, how = f"{len(self.successes)} {noun}", f"seed {self.seed}"
+        if self.rules is not None:
+            end = "a wall ends the rollout" if self.rules.on_wall == "fail" else "at a wall the agent stays"
+            what += f" of {self.rules.size[0]}x{self.rules.size[1]} squares"
+            how += f", horizon {self.rules.horizon}, {end}"
         return (
-            f"{len(self.successes)} mazes of {self.rules.size[0]}x{self.rules.size[1]} squares, {self.num_samples} "
-            f"rollouts each (seed {self.seed}, horizon {self.rules.horizon}, {end}): "
-            f"{_percent(self.coverage.solved_fraction)} of the mazes solved at least once, {solutions}"
-            f"{self.mean_steps:.1f} steps a rollout."
+            f"{what}, {self.num_samples} rollouts each ({how}): {_percent(self.coverage.solved_fraction)} of the "
+            f"{noun} solved at least once, {solutions}{self.mean_steps:.1f} steps a rollout."
         )
 
     def markdown(self) -> str:
@@ -153,53 +164,59 @@ class Evaluation:
             (str(row.k), _percent(row.sampled), _interval(row.low, row.high), _percent(row.exact))
             for row in self.table()
         ]
-        length_rows = [
-            (
-                str(row.shortest) if row.shortest == row.longest else f"{row.shortest}-{row.longest}",
-                str(row.mazes), _percent(row.success_rate), _percent(row.exact), _percent(row.solved_fraction),
-            )
-            for row in self.by_length()
-        ]  # fmt: skip
-        coverage_heads = ("k", "pass@k, sampled", "95 % interval over mazes", "pass@k, exact")
-        length_heads = ("shortest path", "mazes", "success rate", "exact", "solved at least once")
-        return "\n\n".join(
-            (markdown_table(coverage_heads, coverage_rows), self.summary(), markdown_table(length_heads, length_rows))
-        )
+        noun, hard = self.noun, "difficulty" if self.rules is None else "shortest path"
+        coverage_heads = ("k", "pass@k, sampled", f"95 % interval over {noun}", "pass@k, exact")
+        parts = [markdown_table(coverage_heads, coverage_rows), self.summary()]
+        if rows := self.by_difficulty():
+            difficulty_rows = [
+                (
+                    str(row.least) if row.least == row.most else f"{row.least}-{row.most}", str(row.prompts),
+                    _percent(row.success_rate), _percent(row.exact), _percent(row.solved_fraction),
+                )
+                for row in rows
+            ]  # fmt: skip
+            parts.append(markdown_table((hard, noun, "success rate", "exact", "solved at least once"), difficulty_rows))
+        return "\n\n".join(parts)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as JSON can hold it: fractions, None for what is not known, lists with one entry a maze."""
-        known = self.distinct_solutions is not None
+        """Everything as JSON can hold it: fractions, None for what is not known, lists with one entry a prompt."""
+        rules = self.rules
         return {
-            "mazes": len(self.successes),
-            "size": list(self.rules.size),
+            "prompts": len(self.successes),
+            "digest": self.digest,
+            "size": None if rules is None else list(rules.size),
             "num_samples": self.num_samples,
             "seed": self.seed,
-            "on_wall": self.rules.on_wall,
-            "horizon": self.rules.horizon,
+            "on_wall": None if rules is None else rules.on_wall,
+            "horizon": None if rules is None else rules.horizon,
             "pass_at_k": [_without_nan(row._asdict()) for row in self.table()],
             "solved_fraction": self.coverage.solved_fraction,
             "mean_distinct_solutions": self.mean_distinct_solutions,
             "mean_steps": self.mean_steps,
-            "by_length": [row._asdict() for row in self.by_length()],
-            "per_maze": {
-                "shortest_length": self.shortest_lengths.tolist(),
+            "by_difficulty": [row._asdict() for row in self.by_difficulty()],
+            "per_prompt": {
+                "difficulty": _listed(self.difficulty),
                 "successes": self.successes.tolist(),
-                "probability": None if self.probability is None else self.probability.tolist(),
-                "distinct_solutions": self.distinct_solutions.tolist() if known else None,  # type: ignore[union-attr]
+                "probability": _listed(self.probability),
+                "distinct_solutions": _listed(self.distinct_solutions),
                 "steps": self.steps.tolist(),
             },
         }
 
 
-def length_bins(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the ranges of lengths (M,): equally wide, an even number of moves, and at most 8 of them used.
+def _listed(values: NDArray[Any] | None) -> list[Any] | None:
+    return None if values is None else values.tolist()
+
+
+def difficulty_bins(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number the ranges of difficulties (M,): equally wide, an even number of moves, and at most 8 of them used.
 
     Start and goal of most mazes lie such that all lengths are even or all odd.
     """
     width = 2
-    while len(np.unique(lengths // width)) > _MAX_LENGTH_ROWS:
+    while len(np.unique(values // width)) > _MAX_ROWS:
         width += 2
-    return lengths // width
+    return values // width
 
 
 def readable_percent(fraction: float, decimals: int = 2) -> str:

@@ -24,7 +24,7 @@ from torch import Tensor
 from sera_maze.allocation.advantages import attenuation as attenuation
 from sera_maze.envs.generating.generate import check_choice, check_int
 from sera_maze.envs.play.rules import MazeRules
-from sera_maze.envs.pools.fresh import FreshMazes, Mazes, arrays_of
+from sera_maze.envs.pools.fresh import FreshMazes, Mazes
 from sera_maze.envs.pools.pool import MazePool
 from sera_maze.exact.aligning import Alignment as Alignment
 from sera_maze.exact.aligning import alignment as alignment
@@ -303,7 +303,7 @@ def _policy_chains(
     batch_size = check_int("batch_size", batch_size, 1, 2**40)
     for low in range(0, len(indices), batch_size):
         part = indices[low : low + batch_size]
-        mazes = arrays_of(pool, part)
+        mazes = pool.arrays(part)
         walls, goal = (torch.from_numpy(array).to(policy.device) for array in (mazes.walls, mazes.goal))
         log_probs = policy.log_prob_map(walls, goal)
         yield checked_chains(log_probs, walls, mazes.start, goal, rules.horizon, on_wall, backend=backend)

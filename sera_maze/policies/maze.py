@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import copy
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,14 @@ from stable_baselines3.common.distributions import CategoricalDistribution, Dist
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import Tensor
+from typing_extensions import Self
 
 from sera_maze.envs.generating.generate import check_int
 from sera_maze.envs.ground.checks import check_flag
 from sera_maze.policies.network import NUM_ACTIONS, MazeNet, default_iterations
 
+# Numbers in the hidden states that one pass may keep for its gradient: 256 MiB of float32.
+_MAX_STATES = 2**26
 _USED = ("optimizer_class", "optimizer_kwargs")  # of ActorCriticPolicy's arguments
 
 
@@ -34,9 +36,9 @@ class MazePolicy(ActorCriticPolicy):
         lr_schedule: learning rate by the remaining progress (1 to 0).
         channels: width of the hidden state.
         iterations: how often the hidden state is updated; None chooses by the maze's size (`default_iterations`). More
-            can be set later, on the attribute ``iterations``, to run a policy on larger mazes than it was trained on.
+            can be taken later, by `at`, to run a policy on larger mazes than it was trained on.
             Each costs one convolution of the maze, forward and backward.
-        vary_iterations: whether `MaxRL` trains each update with another number of iterations, see `varied_iterations`.
+        vary_iterations: whether `MaxRL` trains each update with another number of iterations, see `varied`.
         **kwargs: ``optimizer_class`` and ``optimizer_kwargs`` of SB3's ActorCriticPolicy.
 
     Raises:
@@ -82,20 +84,47 @@ class MazePolicy(ActorCriticPolicy):
             "vary_iterations": self.vary_iterations,
         }
 
-    @contextmanager
-    def varied_iterations(self, generator: np.random.Generator) -> Iterator[None]:
-        """Run with a random number of iterations, from 0.6 to 2 times ``iterations``, if ``vary_iterations``.
+    def at(self, *, iterations: int) -> Self:
+        """The same policy with another number of iterations: it shares the parameters, and this one stays as it is.
+
+        Raises:
+            ValueError, TypeError: if it is not an integer from 1 to 100,000.
+        """
+        variant = copy.copy(self)
+        variant.iterations = check_iterations(iterations)
+        return variant
+
+    def for_size(self, size: tuple[int, int], iterations: int | None = None) -> Self:
+        """The variant for mazes of a size: with so many iterations; None: its own, on another size the usual ones."""
+        if iterations is None:
+            iterations = self.iterations if size == self.maze_size else default_iterations(*size)
+        return self.at(iterations=iterations)
+
+    @property
+    def settings(self) -> dict[str, int]:
+        """What `at` takes to come back to this variant."""
+        return {"iterations": self.iterations}
+
+    def varied(self, generator: np.random.Generator) -> Self:
+        """A variant with a random number of iterations, from 0.6 to 2 times ``iterations``, if ``vary_iterations``.
 
         Training with ever other numbers keeps the hidden state where it is once it has solved the maze, so that more
         iterations do no harm, and larger mazes can be solved with them.
         """
-        usual = self.iterations
-        if self.vary_iterations:
-            self.iterations = int(generator.integers(max(1, round(0.6 * usual)), 2 * usual + 1))
-        try:
-            yield
-        finally:
-            self.iterations = usual
+        if not self.vary_iterations:
+            return self
+        low, high = max(1, round(0.6 * self.iterations)), 2 * self.iterations
+        return self.at(iterations=int(generator.integers(low, high + 1)))
+
+    def most_mazes(self, height: int, width: int) -> int:
+        """How many mazes of a size one pass may take without keeping too much for its gradient."""
+        positions = height * width // 4 + 1  # of the hidden state, one for four squares
+        return max(1, _MAX_STATES // (self.channels * self.iterations * positions))
+
+    @property
+    def most_observations(self) -> int:
+        """How many observations a pass may take, each of which costs that of a whole maze."""
+        return self.most_mazes(*self.maze_size)
 
     def maps(self, walls: Tensor, goal: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probabilities of the actions and logits of success, for every square of M mazes of any size.

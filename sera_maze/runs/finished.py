@@ -147,9 +147,9 @@ def _outcomes(data: Any) -> tuple[tuple[int, ...], NDArray[np.int64], NDArray[np
     """The ks, successes and shortest lengths of an `Evaluation.to_json`."""
     if not isinstance(data, dict):
         raise TypeError("it is not an object")
-    rows, mazes = data["pass_at_k"], data["per_maze"]
+    rows, each = data["pass_at_k"], data["per_prompt"] if "per_prompt" in data else data["per_maze"]
     ks = tuple(sorted({int(row["k"]) for row in rows}))
-    successes, lengths = np.array(mazes["successes"]), np.array(mazes["shortest_length"])
+    successes, lengths = np.array(each["successes"]), np.array(each["difficulty"] if "difficulty" in each else each["shortest_length"])
     coverage(successes, ks, data["num_samples"])  # which checks them
     if lengths.shape != successes.shape:
         raise ValueError(f"it has successes of {len(successes)} mazes and lengths of {len(lengths)}")

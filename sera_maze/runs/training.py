@@ -13,15 +13,17 @@ from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.utils import LinearSchedule
 
 from sera_maze.coverage.callback import CoverageCallback
-from sera_maze.algorithm.checkpoint import load_checkpoint, save_checkpoint
 from sera_maze.coverage.unbiased import KS
 from sera_maze.envs.ground.atomic_files import write_text
 from sera_maze.envs.pools.fresh import FreshMazes, Mazes
 from sera_maze.envs.layouts.layout import digest_content
 from sera_maze.envs.play.maze import MazeEnv
+from sera_maze.sampling.plain_mazes import plain_mazes
+from sera_maze.coverage.tables import Evaluation
 from sera_maze.envs.pools.pool import PAPERS_HELD_OUT_MAZES, PAPERS_SPEC, PAPERS_TRAINING_MAZES, MazePool
 from sera_maze.envs.play.rules import MazeRules
-from sera_maze.coverage.evaluation import Evaluation, evaluate
+from sera_maze.coverage.evaluation import evaluated
+from sera_maze.coverage.evaluator import Evaluator
 from sera_maze.coverage.path_sheets import FAILED, SOLVED, write_pictures
 from sera_maze.algorithm.maxrl import MaxRL
 from sera_maze.policies.network import default_iterations
@@ -73,7 +75,8 @@ def unseen_pool(config: RunConfig, count: int, size: tuple[int, int]) -> MazePoo
 
 def trained_on(model: MaxRL, pool: MazePool) -> int:
     """How many mazes of a pool, by their walls, are in the pool that a model trains on; 0 if that is fresh mazes."""
-    training = model.fast_path.pool
+    found = "no environments" if model.env is None else plain_mazes(model.env)
+    training = None if isinstance(found, str) else found.pool
     if not isinstance(training, MazePool):
         return 0
     walls = set(digest_content(training.walls))
@@ -113,7 +116,7 @@ class RunCallback(BaseCallback):
         self._show()
         if time.monotonic() - self._saved > _SAVE_SECONDS:
             assert isinstance(self.model, MaxRL)
-            save_checkpoint(self.model, self.folder / CHECKPOINT)
+            self.model.save_checkpoint(self.folder / CHECKPOINT)
             self._saved = time.monotonic()
 
     def _on_training_end(self) -> None:
@@ -122,7 +125,7 @@ class RunCallback(BaseCallback):
     def _show(self) -> None:
         assert isinstance(self.model, MaxRL)
         update, values = self.model._n_updates, self.model.last_figures
-        figures = f"success {100 * values['success_rate']:.1f} %" if values else ""
+        figures = f"success {100 * values['rollout/success_rate']:.1f} %" if values else ""
         if self.coverage.history:
             last = self.coverage.history[-1]
             shown = [k for k in (1, 128, 256) if f"coverage/pass@{k}" in last]
@@ -160,13 +163,13 @@ def train(
     with locked(folder):
         if resume and has_checkpoint(folder):
             fresh = model
-            model = load_checkpoint(folder / CHECKPOINT, device=device)
+            model = MaxRL.load(folder / CHECKPOINT, device=device)
             check_same_run(model, fresh, folder)
             console.print(f"going on after update {model._n_updates} of {config.updates}")
         else:
             config.save(folder / CONFIG)
             _begin(model, config, console, len(held_out))
-            save_checkpoint(model, folder / CHECKPOINT)
+            model.save_checkpoint(folder / CHECKPOINT)
         if model.num_timesteps == 0:  # what was logged before a stop is logged again
             shutil.rmtree(folder / LOGS, ignore_errors=True)
             (folder / COVERAGE).unlink(missing_ok=True)
@@ -208,11 +211,11 @@ def _learn(model: MaxRL, held_out: MazePool, config: RunConfig, folder: Path, co
             )
         except (KeyboardInterrupt, SystemExit):  # rich exits when nobody reads its output any more
             # The batch in progress is dropped: what is saved is a state between two batches.
-            save_checkpoint(model, folder / CHECKPOINT)
+            model.save_checkpoint(folder / CHECKPOINT)
             raise
         finally:
             model.logger.close()
-    save_checkpoint(model, folder / CHECKPOINT)
+    model.save_checkpoint(folder / CHECKPOINT)
 
 
 def _progress(console: Console) -> Progress:
@@ -238,21 +241,13 @@ def evaluate_run(
     Raises:
         ValueError, TypeError: for iterations out of range.
     """
-    assert isinstance(model.policy, MazePolicy)
-    usual = model.policy.iterations
-    if iterations is None and pool.size != config.size:
-        iterations = default_iterations(*pool.size)
-    wanted = usual if iterations is None else check_iterations(iterations)
+    if not isinstance(model.policy, MazePolicy):
+        raise TypeError("NOT YET")
+    policy = model.policy.for_size(pool.size, iterations)
     folder.mkdir(parents=True, exist_ok=True)
-    model.policy.iterations = wanted
-    try:
-        evaluation = evaluate(
-            model.policy, pool, num_samples=config.num_samples, ks=ks_of(config),
-            rules=MazeRules(pool.size, on_wall=config.on_wall), seed=config.seed,
-        )  # fmt: skip
-        write_pictures(evaluation, model.policy, pool, folder)
-    finally:
-        model.policy.iterations = usual
+    evaluator = Evaluator(policy, pool, rules=MazeRules(pool.size, on_wall=config.on_wall), seed=config.seed)
+    evaluation = evaluated(evaluator, config.num_samples, ks_of(config), exact=True)
+    write_pictures(evaluation, evaluator, folder)
     for suffix, text in (("json", json.dumps(evaluation.to_json(), indent=1)), ("md", evaluation.markdown())):
         write_text(folder / f"{TABLE}.{suffix}", text + "\n")
     return evaluation

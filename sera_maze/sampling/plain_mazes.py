@@ -1,91 +1,61 @@
-"""Whether the map sampler may stand in for stepping: only where nothing on the way could change a result."""
+"""The plain mazes under an environment's wrappers, if nothing on the way could change a result."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics
 from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor
 
 from sera_maze.envs.play.maze import MazeEnv
 from sera_maze.envs.play.rules import MazeRules
-from sera_maze.envs.pools.fresh import Mazes, same_mazes
-from sera_maze.policies.maze import MazePolicy
+from sera_maze.envs.pools.fresh import Mazes, fresh_part, mazes_again, same_mazes
+from sera_maze.envs.pools.pool import MazePool
 from sera_maze.sampling.vec_env import MazeVecEnv
 
-# Methods between a policy's map and the actions that are taken.
-_LOOKED_UP = (
-    "forward", "get_distribution", "evaluate_actions", "log_prob_map", "success_logits", "_distribution", "_look_up",
-)  # fmt: skip
+_RULES = ("observation", "radius", "on_wall", "max_steps")
 # Wrappers that watch an environment and change nothing.
 _WATCHERS = (Monitor, OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics)
 
 
-@dataclass(frozen=True)
-class FastPath:
-    """The mazes and rules that the map sampler needs, or the reason why they cannot be had.
+class PlainMazes(NamedTuple):
+    """Mazes that are played by their own rules, with nothing between policy and mazes that could change a result.
 
     Attributes:
-        pool: the mazes; None if rollouts must be stepped.
-        rules: the environments' rules; None likewise.
-        reason: why rollouts must be stepped; empty if they need not.
+        pool: the mazes.
+        rules: of the episodes.
     """
 
-    pool: Mazes | None
-    rules: MazeRules | None
-    reason: str = ""
+    pool: Mazes
+    rules: MazeRules
 
 
-def chosen_path(policy: BasePolicy, env: VecEnv, sampler: str) -> FastPath:
-    """The fast path, where the option ``sampler`` allows it and there is one.
-
-    Raises:
-        ValueError: if "map" was asked for, and there is none.
-    """
-    if sampler == "step":
-        return _stepped("sampler='step' was asked for")
-    found = find_fast_path(policy, env)
-    if found.pool is None and sampler == "map":
-        raise ValueError(f"sampler='map' cannot be used: {found.reason}; use sampler='auto'")
-    return found
-
-
-def find_fast_path(policy: BasePolicy, env: VecEnv) -> FastPath:
-    """Look through the wrappers of ``env`` for plain mazes that ``policy`` can see whole."""
-    if not isinstance(policy, MazePolicy):
-        return _stepped(f"the policy is a {type(policy).__name__}, not a MazePolicy")
-    for name in _LOOKED_UP:
-        if getattr(type(policy), name) is not getattr(MazePolicy, name):
-            return _stepped(f"{type(policy).__name__} has a method {name} of its own, which the map sampler would skip")
-    return plain_mazes(env)
-
-
-def plain_mazes(env: VecEnv) -> FastPath:
-    """Look through the wrappers of ``env`` for mazes whose results nothing could change, whatever the policy."""
+def plain_mazes(env: VecEnv) -> PlainMazes | str:
+    """Look through the wrappers of ``env`` for plain mazes, whatever the policy; else the reason why there are none."""
     while type(env) is VecMonitor:
         if env.results_writer is not None:
-            return _stepped("VecMonitor writes a file of every episode")
+            return "VecMonitor writes a file of every episode"
         env = env.venv
     if type(env) is MazeVecEnv:
-        return FastPath(env.pool, env.rules)
+        return PlainMazes(env.pool, env.rules)
     if type(env) is not DummyVecEnv:
-        return _stepped(f"{type(env).__name__} stands between policy and mazes")
+        return f"{type(env).__name__} stands between policy and mazes"
     mazes: list[MazeEnv] = []
     for member in env.envs:
         inner = _unwatched(member)
         if isinstance(inner, Monitor):
-            return _stepped("Monitor writes a file of every episode")
+            return "Monitor writes a file of every episode"
         if type(inner) is not MazeEnv:
-            return _stepped(f"{type(inner).__name__} stands between policy and mazes")
+            return f"{type(inner).__name__} stands between policy and mazes"
         mazes.append(inner)
     first = mazes[0]
     for other in mazes[1:]:
         if not same_mazes(other.pool, first.pool) or other.rules != first.rules:
-            return _stepped("the environments have different mazes or rules")
-    return FastPath(first.pool, first.rules)
+            return "the environments have different mazes or rules"
+    return PlainMazes(first.pool, first.rules)
 
 
 def _unwatched(env: gym.Env) -> gym.Env:
@@ -97,5 +67,25 @@ def _unwatched(env: gym.Env) -> gym.Env:
     return env
 
 
-def _stepped(reason: str) -> FastPath:
-    return FastPath(None, None, reason)
+def environments_record(env: VecEnv) -> tuple[dict[str, Any] | None, MazePool | None]:
+    """What `environments_again` makes environments of plain mazes from: JSON values, and a pool; None for others."""
+    found = plain_mazes(env)
+    if isinstance(found, str):
+        return None, None
+    fresh, pool = fresh_part(found.pool)
+    kind = "MazeVecEnv" if isinstance(env.unwrapped, MazeVecEnv) else "MazeEnv"
+    rules = {name: getattr(found.rules, name) for name in _RULES}
+    return {"kind": kind, "num_envs": env.num_envs, "rules": rules, "fresh": fresh}, pool
+
+
+def environments_again(record: Mapping[str, Any], pool: MazePool | None) -> VecEnv:
+    """The environments of a record.
+
+    Raises:
+        KeyError, TypeError, ValueError: for what `environments_record` does not give.
+    """
+    rules, num_envs = {name: record["rules"][name] for name in _RULES}, record["num_envs"]
+    mazes = mazes_again(record["fresh"], pool)
+    if record["kind"] == "MazeVecEnv":
+        return MazeVecEnv(num_envs, mazes, **rules)
+    return DummyVecEnv([lambda: Monitor(MazeEnv(mazes, **rules))] * num_envs)

@@ -23,8 +23,7 @@ class Rollouts:
         actions: (S,) int64, or (S, ...) for actions of other spaces.
         log_probs: (S,) float32, log-probability of each action when it was taken.
         entropies: (S,) float32, entropy of the policy where each action was taken.
-        squares: (S,) int64, flat square (row * W + column) where each action was taken, from `MapSampler`; else None.
-        observations: (S, ...) tensor, or dict of them, before each action, from the step sampler; else None.
+        states: what the sampler that made them needs to take their loss back; for it alone.
         returns: (R,) float32, sum of the rewards of each rollout; None if it is 1 for a success and else 0.
     """
 
@@ -36,8 +35,7 @@ class Rollouts:
     actions: Tensor
     log_probs: Tensor
     entropies: Tensor
-    squares: Tensor | None = None
-    observations: Any = None
+    states: Any
     returns: Tensor | None = None
 
     @property
@@ -56,14 +54,21 @@ class Rollouts:
         return torch.repeat_interleave(torch.arange(self.num_rollouts, device=self.lengths.device), self.lengths)
 
     @cached_property
+    def first_steps(self) -> Tensor:
+        """(R,) int64: place of each rollout's first step among all steps."""
+        return torch.cumsum(self.lengths, 0) - self.lengths
+
+    @cached_property
     def successes(self) -> Tensor:
         """(B,) int64: successes of each prompt."""
         return torch.zeros_like(self.counts).index_add_(0, self.owner, self.success.long())
 
-    def alive(self) -> Tensor:
-        """(T,) int64: how many rollouts take a step at each time, all begun together; T is the longest length."""
-        ends = torch.bincount(self.lengths)  # rollouts of each length
-        return self.num_rollouts - torch.cumsum(ends, 0)[:-1]
+    def mean_over_prompts(self, values: Tensor) -> Tensor:
+        """Mean of values (R,) in each group, then over the groups that have rollouts; () float64."""
+        total = torch.zeros(len(self.counts), dtype=torch.float64, device=self.counts.device)
+        total.index_add_(0, self.owner, values.double())
+        sampled = self.counts > 0
+        return (total[sampled] / self.counts[sampled]).mean()
 
 
 def owners(counts: Tensor) -> tuple[Tensor, Tensor]:

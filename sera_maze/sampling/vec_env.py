@@ -11,6 +11,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
 from sera_maze.envs.play.vector import MazeVectorEnv
+from sera_maze.envs.pools.prompts import NumberedPrompts, Prompts
 
 
 class SharedVecEnv(VecEnv):
@@ -173,3 +174,17 @@ def prompts_digest(env: VecEnv) -> str | None:
                     "must mean the same in all of them; build all with the same prompts, such as one MazePool"
                 )
     return env.get_attr("prompts_digest", 0)[0] if env.has_attr("prompts_digest") else None
+
+
+def is_promptable(env: VecEnv) -> bool:
+    """Whether environments have prompts: `MazeEnv` has them, `PromptQueue` gives them."""
+    return env.has_attr("num_prompts") and env.has_attr("assign")
+
+
+def prompts_of(env: VecEnv) -> Prompts:
+    """The prompts of promptable environments: what they call ``prompts``, else the number alone."""
+    if env.has_attr("prompts"):
+        found = env.get_attr("prompts", 0)[0]
+        if isinstance(found, Prompts):
+            return found
+    return NumberedPrompts(int(env.get_attr("num_prompts", 0)[0]), prompts_digest(env))

@@ -16,10 +16,9 @@ from torch import Tensor
 
 from sera_maze.envs.ground.kernels import kernel
 from sera_maze.envs.ground.random_bits import GOLDEN, U32, mix
-from sera_maze.sampling.randomness import BITS, random_bits
+from sera_maze.sampling.randomness import action_thresholds, random_bits
 
 _CHUNK = 2048  # rollouts a task
-_MAX_BITS = (1 << BITS) - 1
 
 
 class Board(NamedTuple):
@@ -40,16 +39,6 @@ class Walks(NamedTuple):
     lengths: Tensor  # (R,) int64
     squares: Tensor  # (S,) int64
     actions: Tensor  # (S,) int64
-
-
-def action_thresholds(log_probs: Tensor) -> Tensor:
-    """Thresholds (..., A - 1) int64 for log-probabilities (..., A): P(bits >= threshold i) is that of actions over i.
-
-    Probabilities are resolved to 2**-32.
-    """
-    cumulative = log_probs.double().exp().cumsum(dim=-1)
-    scaled = cumulative[..., :-1] / cumulative[..., -1:] * (1 << BITS)
-    return scaled.round().long().clamp(max=_MAX_BITS)
 
 
 def walk(log_probs: Tensor, board: Board, owner: Tensor, keys: Tensor) -> Walks:

@@ -25,11 +25,10 @@ from typing import Any, NamedTuple
 import safetensors.torch
 from torch import Tensor
 
-from sera_maze.envs.pools.fresh import mazes_digest
 from sera_maze.envs.pools.pool import MazePool
 
 POINTER, HEADER, TENSORS, POOL = "latest.json", "checkpoint.json", "tensors.safetensors", "pool.npz"
-FORMAT, FORMAT_VERSION = "sera-maze-checkpoint", 1
+FORMAT, FORMAT_VERSION, READABLE_VERSIONS = "sera-maze-checkpoint", 2, (1, 2)
 _VERSION = re.compile(r"v\d{8,}")
 _PART = re.compile(r"\.v\d{8,}\.[0-9a-f]{32}\.part")
 _READ_ATTEMPTS = 5
@@ -108,7 +107,7 @@ def read_version(folder: Path) -> Contents:
 def _write_pool(folder: Path, part: Path, pool: MazePool) -> dict[str, str]:
     """Write the pool, or link to the file of the version before if that holds the same; returns its digests."""
     provenance = hashlib.sha256(json.dumps(pool.provenance).encode()).hexdigest()
-    record = {"mazes": mazes_digest(pool), "provenance": provenance}
+    record = {"mazes": pool.digest, "provenance": provenance}
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         before = folder / json.loads((folder / POINTER).read_text(encoding="utf-8"))["version"]
         header = json.loads((before / HEADER).read_text(encoding="utf-8"))
@@ -159,9 +158,9 @@ def _parse(path: Path, raw: bytes) -> dict[str, Any]:
         raise ValueError(
             f"{path} is not part of a checkpoint of sera_maze; give the folder that a checkpoint was saved to"
         )
-    if data.get("format_version") != FORMAT_VERSION:
+    if data.get("format_version") not in READABLE_VERSIONS:
         raise ValueError(
-            f"{path} has format version {data.get('format_version')!r}, this sera_maze reads {FORMAT_VERSION}; "
+            f"{path} has format version {data.get('format_version')!r}, this sera_maze reads up to {FORMAT_VERSION}; "
             "use the version of sera_maze that wrote it"
         )
     return data

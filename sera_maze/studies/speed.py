@@ -24,9 +24,10 @@ from sera_maze.envs.play.maze import MazeEnv
 from sera_maze.envs.pools.pool import MazePool
 from sera_maze.policies.maze import MazePolicy
 from sera_maze.policies.small_grid import SmallGridCNN
+from sera_maze.sampling.maps import MapSampler
+from sera_maze.sampling.plain_mazes import PlainMazes
 from sera_maze.sampling.randomness import rollout_keys
 from sera_maze.sampling.rollouts import owners
-from sera_maze.sampling.sampling import MapSampler
 from sera_maze.sampling.walking import walk
 
 ROUNDS = 5
@@ -130,10 +131,10 @@ def bench_learn(device: str) -> Iterator[Figure]:
 def bench_walk(device: str) -> Iterator[Figure]:
     """Steps per second of walks through tables of probabilities (uniform policy, on_wall=stay, 256 mazes x 64)."""
     pool = MazePool.generate(256)
-    sampler = MapSampler(pool, MazeEnv(pool, on_wall="stay").rules, seed=0)
+    sampler = MapSampler(PlainMazes(pool, MazeEnv(pool, on_wall="stay").rules), seed=0)
     prompts = torch.arange(256, device=device)
     owner, number = owners(torch.full((256,), 64, device=device))
-    keys, board = rollout_keys(0, 0, prompts[owner], number), sampler.board(prompts)
+    keys, board = rollout_keys(0, 0, prompts[owner], number), sampler.board(sampler.look_up(prompts))
     log_probs = torch.full((256, 17, 17, 4), 0.25, device=device).log()
     steps = len(walk(log_probs, board, owner, keys).actions)
     usual = torch.get_num_threads()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,15 +10,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sera_maze.coverage.outcomes import sample_outcomes
+from sera_maze.coverage.evaluator import Evaluator
 from sera_maze.coverage.unbiased import KS
 from sera_maze.envs.ground.checks import check_int
 from sera_maze.envs.layouts.layout import MazeLayout
 from sera_maze.envs.play.rules import MazeRules
 from sera_maze.envs.pools.pool import MazePool
 from sera_maze.exact.probability import exact_pass_at_k, success_probability
-from sera_maze.policies.maze import MazePolicy, check_iterations
-from sera_maze.policies.network import default_iterations
+from sera_maze.policies.maze import MazePolicy
 
 MAX_SAMPLES = 4096
 _KEPT_SCENES = 16
@@ -114,16 +111,14 @@ class Agent:
         if not isinstance(policy, MazePolicy):
             raise TypeError(
                 f"policy must be a MazePolicy, got {type(policy).__name__}; paths of other policies can be drawn with "
-                "sera_maze.envs.pictures.drawing.draw_paths"
+                "sera_maze.envs.rendering.draw_paths"
             )
         if not isinstance(pool, MazePool):
             raise TypeError(f"pool must be a MazePool, got {type(pool).__name__}")
-        self.name, self.policy, self.pool, self.seed = name, policy, pool, seed
+        self.name, self.policy, self.pool = name, policy.for_size(pool.size, iterations), pool
         self.rules = MazeRules(pool.size) if rules is None else rules
         self.num_samples = check_int("num_samples", num_samples, 1, MAX_SAMPLES)
-        if iterations is None and pool.size != policy.maze_size:
-            iterations = default_iterations(*pool.size)
-        self.iterations = policy.iterations if iterations is None else check_iterations(iterations)
+        self.evaluator = Evaluator(self.policy, pool, rules=self.rules, seed=seed)
         self._scenes: OrderedDict[int, Scene] = OrderedDict()
         self._chances: NDArray[np.float64] | None = None
 
@@ -131,7 +126,7 @@ class Agent:
     def chances(self) -> NDArray[np.float64]:
         """(M,) float64: exact success probability in each maze."""
         if self._chances is None:
-            with self._as_watched(), torch.no_grad():
+            with torch.no_grad():
                 found = success_probability(self.policy, self.pool, self.rules.horizon, self.rules.on_wall)
             self._chances = found.cpu().numpy()
         return self._chances
@@ -146,25 +141,14 @@ class Agent:
         return self._scenes[prompt]
 
     def _made(self, prompt: int) -> Scene:
-        with self._as_watched():
-            chosen = np.array([prompt])
-            (outcome,) = sample_outcomes(
-                self.policy, self.pool, chosen, self.num_samples, self.rules, self.seed, exact=True
-            )
-            walls = torch.from_numpy(self.pool.walls[chosen].copy()).to(self.policy.device)
-            goal = torch.from_numpy(self.pool.goal[chosen].copy()).to(self.policy.device)
-            with torch.no_grad():
-                log_probs = self.policy.log_prob_map(walls, goal)[0]
-        assert outcome.probability is not None
+        chosen = np.array([prompt])
+        (rollouts,) = self.evaluator.sample(chosen, self.num_samples)
+        mazes = self.pool.arrays(chosen)
+        walls, goal = (torch.from_numpy(array).to(self.policy.device) for array in (mazes.walls, mazes.goal))
+        with torch.no_grad():
+            log_probs = self.policy.log_prob_map(walls, goal)[0]
         return Scene(
-            self.pool[prompt], prompt, outcome.paths(self.pool), outcome.success[0], outcome.lengths[0],
-            float(outcome.probability[0]), log_probs.double().exp().cpu().numpy(),
+            self.pool[prompt], prompt, self.evaluator.paths(rollouts) or [], rollouts.success.cpu().numpy(),
+            rollouts.lengths.cpu().numpy(), float(self.evaluator.probability(rollouts)[0]),
+            log_probs.double().exp().cpu().numpy(),
         )  # fmt: skip
-
-    @contextmanager
-    def _as_watched(self) -> Iterator[None]:
-        usual, self.policy.iterations = self.policy.iterations, self.iterations
-        try:
-            yield
-        finally:
-            self.policy.iterations = usual

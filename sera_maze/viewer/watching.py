@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sera_maze.coverage.path_sheets import path_sheet
 from sera_maze.coverage.tables import readable_percent
 from sera_maze.envs.ground.checks import check_int
 from sera_maze.envs.pictures.canvas import blank, pygame
-from sera_maze.envs.pictures.drawing import draw_paths
-from sera_maze.envs.pictures.sheets import contact_sheet, save_png, to_array
+from sera_maze.envs.pictures.sheets import save_png, to_array
 from sera_maze.envs.play.rules import MazeRules
 from sera_maze.envs.pools.fresh import same_mazes
 from sera_maze.envs.pools.pool import MazePool
@@ -345,22 +345,14 @@ def render_paths(
     Raises:
         ValueError, TypeError: for another policy, mazes that are not there, arguments out of range.
     """
-    agent = Agent(
-        "",
-        getattr(model, "policy", model),
-        pool,
-        rules=rules,
-        iterations=iterations,
-        num_samples=num_samples,
-        seed=seed,
-    )
+    shown = getattr(model, "policy", model)
+    agent = Agent("", shown, pool, rules=rules, iterations=iterations, num_samples=num_samples, seed=seed)
     chosen = range(min(12, len(pool))) if prompts is None else prompts
-    size = max(4, 300 // max(pool.size)) if cell_size is None else cell_size
-    tiles, labels = [], []
     if not len(chosen):
         raise ValueError("prompts is empty; give at least one maze, such as prompts=[0]")
-    for i, prompt in enumerate(chosen):
-        scene = agent.scene(check_int(f"prompts[{i}]", prompt, 0, len(pool) - 1))
-        tiles.append(draw_paths(scene.layout, scene.paths, scene.success, cell_size=size))
-        labels.append(f"maze {prompt}: p = {readable_percent(scene.probability)}")
-    return to_array(contact_sheet(tiles, columns=columns, labels=labels))
+    mazes = np.array([check_int(f"prompts[{i}]", prompt, 0, len(pool) - 1) for i, prompt in enumerate(chosen)])
+    size = max(4, 300 // max(pool.size)) if cell_size is None else cell_size
+    chances = agent.chances[mazes].tolist()
+    labels = [f"maze {maze}: p = {readable_percent(p)}" for maze, p in zip(mazes.tolist(), chances, strict=True)]
+    sheet = path_sheet(agent.evaluator, mazes, num_samples, labels, cell_size=size, columns=columns)
+    return to_array(sheet)  # type: ignore[arg-type]  # of plain mazes there are always paths

@@ -10,16 +10,17 @@ from torch import Tensor
 
 from sera_maze.allocation.advantages import attenuation, group_advantages
 from sera_maze.allocation.allocation import allocate
-from sera_maze.allocation.others import BY_VALUE, allocate_posterior
+from sera_maze.allocation.others import allocate_knapsack, allocate_posterior, allocate_vip
 from sera_maze.allocation.success import HIGHEST, LOWEST
 from sera_maze.envs.play.rules import MazeRules
-from sera_maze.envs.pools.fresh import FreshMazes, arrays_of
+from sera_maze.envs.pools.fresh import FreshMazes
 from sera_maze.exact.probability import success_probability
 from sera_maze.policies.maze import MazePolicy
 from sera_maze.policies.network import MazeNet
+from sera_maze.sampling.maps import MapSampler
+from sera_maze.sampling.plain_mazes import PlainMazes
 from sera_maze.sampling.randomness import rollout_keys
 from sera_maze.sampling.rollouts import owners
-from sera_maze.sampling.sampling import MapSampler
 from sera_maze.sampling.walking import Board, walk
 from sera_maze.studies.alignment.policies import critic_probability, rank_correlation
 
@@ -33,8 +34,8 @@ class Estimator(NamedTuple):
 
     Attributes:
         allocation: "uniform"; SERA's with p that is "exact", of a "history" or of the "critic", or with the "posterior"
-            of the history; or, with exact p, one of `BY_VALUE`. The history is of N0 earlier
-            rollouts of each maze with the same policy; that of a training is older.
+            of the history; or, with exact p, "vip" or "knapsack". The history is of N0 earlier rollouts of each maze
+            with the same policy; that of a training is older.
         advantage: see `group_advantages`.
         correction: whether rollouts of prompt q weigh N0 / N_q.
     """
@@ -141,8 +142,9 @@ class Bench:
     ):
         self.policy, self.prompts, self.seed = policy, prompts, seed
         rules = MazeRules(mazes.size)
-        chosen = arrays_of(mazes, prompts.numpy())
-        self.board: Board = MapSampler(mazes, rules, seed).board(prompts)
+        chosen = mazes.arrays(prompts.numpy())
+        sampler = MapSampler(PlainMazes(mazes, rules), seed)
+        self.board: Board = sampler.board(sampler.look_up(prompts))
         policy.set_training_mode(False)
         self.critic = critic_probability(policy.net if critic is None else critic, policy, mazes, prompts)
         self.walls, self.goal = torch.from_numpy(chosen.walls), torch.from_numpy(chosen.goal)
@@ -173,9 +175,10 @@ class Bench:
         total, most = budget * len(self.prompts), 4 * budget
         if allocation == "uniform":
             return torch.full_like(self.prompts, budget), None
-        if allocation in BY_VALUE:
+        if allocation in ("vip", "knapsack"):
             chances = self.probability.clamp(LOWEST, HIGHEST)
-            return BY_VALUE[allocation](chances, total, n_max=most).counts, chances
+            share = allocate_vip if allocation == "vip" else allocate_knapsack
+            return share(chances, total, n_max=most).counts, chances
         if allocation in ("history", "posterior"):
             earlier = self.sample(torch.full_like(self.prompts, budget), _HISTORY + draw).successes.double()
             won, lost = earlier + _PRIOR, budget - earlier + _PRIOR

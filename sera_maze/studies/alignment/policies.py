@@ -20,8 +20,9 @@ from sera_maze.envs.pools.fresh import FreshMazes
 from sera_maze.exact.probability import success_probability
 from sera_maze.policies.maze import MazePolicy
 from sera_maze.policies.network import MazeNet
+from sera_maze.sampling.maps import MapSampler
+from sera_maze.sampling.plain_mazes import PlainMazes
 from sera_maze.sampling.rollouts import Rollouts
-from sera_maze.sampling.sampling import MapSampler
 
 # Mazes that no other part of the study sees: of the watch over the training, and of the critics.
 _FIRST_WATCHED, _NUM_WATCHED, _FIRST_OF_CRITIC = 2**29, 256, 2**34
@@ -171,7 +172,7 @@ def fit_critic(critic: MazeNet, policy: MazePolicy, mazes: FreshMazes, seed: int
         seed: of the rollouts.
         updates: numbers of the updates, which fix their mazes.
     """
-    sampler = MapSampler(mazes, MazeRules(mazes.size), seed)
+    sampler = MapSampler(PlainMazes(mazes, MazeRules(mazes.size)), seed)
     optimizer = torch.optim.Adam(critic.parameters(), lr=_CRITIC_RATE)
     counts = torch.full((_CRITIC_BATCH,), _SAMPLES)
     policy.set_training_mode(False)
@@ -182,16 +183,16 @@ def fit_critic(critic: MazeNet, policy: MazePolicy, mazes: FreshMazes, seed: int
         prompts = torch.arange(first, first + _CRITIC_BATCH)
         rollouts = sampler.sample(policy, prompts, counts, _CRITIC_ROLLOUTS)
         optimizer.zero_grad()
-        logits = critic(*sampler.mazes(prompts), policy.iterations)[1].flatten(1)  # (B, H * W)
-        _critic_loss(logits, rollouts, sampler.board(prompts).start).backward()
+        walls, start, goal = chosen = sampler.look_up(prompts)
+        logits = critic(walls, goal, policy.iterations)[1].flatten(1)  # (B, H * W)
+        _critic_loss(logits, rollouts, sampler.squares(rollouts), chosen.squares(start)).backward()
         torch.nn.utils.clip_grad_norm_(critic.parameters(), 1.0)
         optimizer.step()
 
 
-def _critic_loss(logits: Tensor, rollouts: Rollouts, start: Tensor) -> Tensor:
-    """See `fit_critic`, for logits (B, H * W) and starts (B,)."""
-    assert rollouts.squares is not None
-    place = rollouts.owner[rollouts.step_owner] * logits.shape[1] + rollouts.squares  # (S,)
+def _critic_loss(logits: Tensor, rollouts: Rollouts, squares: Tensor, start: Tensor) -> Tensor:
+    """See `fit_critic`, for logits (B, H * W), squares (S,) of the steps and starts (B,)."""
+    place = rollouts.owner[rollouts.step_owner] * logits.shape[1] + squares  # (S,)
     visits = torch.bincount(place, minlength=logits.numel())
     wins = torch.zeros(logits.numel()).index_add_(0, place, rollouts.success.float()[rollouts.step_owner])
     seen = visits.nonzero()[:, 0]
@@ -204,9 +205,10 @@ def _critic_loss(logits: Tensor, rollouts: Rollouts, start: Tensor) -> Tensor:
 @torch.no_grad()
 def critic_probability(critic: MazeNet, policy: MazePolicy, mazes: FreshMazes, prompts: Tensor) -> Tensor:
     """Success probabilities (B,) float64 of prompts (B,), as a critic estimates them."""
-    sampler = MapSampler(mazes, MazeRules(mazes.size), 0)
-    values = critic(*sampler.mazes(prompts), policy.iterations)[1].flatten(1)
-    return values.gather(1, sampler.board(prompts).start[:, None])[:, 0].double().sigmoid()
+    sampler = MapSampler(PlainMazes(mazes, MazeRules(mazes.size)), 0)
+    walls, start, goal = chosen = sampler.look_up(prompts)
+    values = critic(walls, goal, policy.iterations)[1].flatten(1)
+    return values.gather(1, chosen.squares(start)[:, None])[:, 0].double().sigmoid()
 
 
 def rank_correlation(one: Tensor, other: Tensor) -> float:

@@ -17,9 +17,11 @@ from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
+import torch
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
+from torch import Tensor
 
 from sera_maze.envs.ground.checks import as_integer, as_options, check_int
 from sera_maze.envs.ground.random_bits import nth_prompt, prompt_key
@@ -65,6 +67,15 @@ class Images:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def describe(self, index: int) -> str:
+        """The image's number and label."""
+        return f"image {index}, a {self.labels[index]}"
+
+    def tensors(self, prompts: Tensor | None, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Pixels (B, 64) and labels (B,) of prompts (B,), or of all, on a device."""
+        chosen = slice(None) if prompts is None else prompts.cpu().numpy()
+        return torch.from_numpy(self.pixels[chosen]).to(device), torch.from_numpy(self.labels[chosen]).to(device)
+
     @cached_property
     def digest(self) -> str:
         """Names the images and their order."""
@@ -95,6 +106,11 @@ class _OfImages:
     """The part of an environment that names its prompts."""
 
     images: Images
+
+    @property
+    def prompts(self) -> Images:
+        """The images, as any prompts."""
+        return self.images
 
     @property
     def num_prompts(self) -> int:
@@ -314,3 +330,7 @@ class DigitsVecEnv(_OfImages, SharedVecEnv):
             prompts[n] = nth_prompt(self._keys[n], self._drawn[n], len(self.images))
             self._drawn[n] += 1
         return prompts
+
+
+class LabelledDigitsVecEnv(DigitsVecEnv):
+    """A `DigitsVecEnv` whose labels are told, so that `MaxRL` trains by cross-entropy; see `LabelSampler`."""

@@ -18,21 +18,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
-from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor
-from torch.distributions import Categorical
 
-from sera_maze.algorithm.batch_log import replay
 from sera_maze.algorithm.maxrl import MaxRL
-from sera_maze.allocation.success import ExactSuccess
 from sera_maze.envs.ground.checks import as_number, check_choice, check_int
 from sera_maze.exact.aligning import alignment
 from sera_maze.exact.probability import exact_pass_at_k
-from sera_maze.sampling.rollouts import Rollouts
-from sera_maze.sampling.sampling import StoppedByCallback
-from sera_maze.studies.digits.env import CLASSES, DigitsVecEnv, Images, all_digits
+from sera_maze.studies.digits.env import CLASSES, DigitsVecEnv, Images, LabelledDigitsVecEnv, all_digits
+from sera_maze.studies.digits.sampler import log_chances
 from sera_maze.studies.extras import check_several
 from sera_maze.studies.workers import in_workers
 
@@ -41,7 +37,7 @@ UNIFORM, EXACT, CROSS_ENTROPY = "MaxRL, uniform", "SERA, exact p", "cross-entrop
 # What the methods change about MaxRL.
 METHODS: dict[str, dict[str, str]] = {
     UNIFORM: {},
-    EXACT: {"allocator": "sera"},
+    EXACT: {"allocator": "sera", "success": "exact"},
     "GRPO": {"advantage": "grpo"},
     "REINFORCE": {"advantage": "reinforce"},
 }
@@ -184,81 +180,56 @@ def split(setting: Setting, variant: str, seed: int) -> tuple[Images, Images, ND
     return learnt, held_out, classes
 
 
-def log_chances(policy: ActorCriticPolicy, images: Images, prompts: Tensor | None = None) -> Tensor:
-    """(B,) float64, log p of some images, or of all; with its graph if gradients are on."""
-    chosen = slice(None) if prompts is None else prompts.cpu().numpy()
-    pixels = torch.from_numpy(images.pixels[chosen]).to(policy.device)
-    labels = torch.from_numpy(images.labels[chosen]).to(policy.device)
-    distribution = policy.get_distribution(pixels).distribution
-    assert isinstance(distribution, Categorical)
-    logits: Tensor = distribution.logits  # (B, 10)
-    return logits.double().log_softmax(dim=-1).gather(1, labels[:, None])[:, 0]
-
-
-class WatchedMaxRL(MaxRL):
-    """`MaxRL` on a `DigitsVecEnv`: SERA's p is exact, and each batch's gradient is held against the exact one.
+class Watch(BaseCallback):
+    """Holds each batch's gradient against the exact one, (1/B) sum_q grad log p_q over the same prompts.
 
     Attributes:
-        watched: for each update so far: cosine, norm ratio, share of active images, share of these without a success.
+        watched: for each update since it was emptied: cosine, norm ratio, share of active images, share of these
+            without a success.
     """
 
-    watched: list[tuple[float, float, float, float]]
+    def __init__(self) -> None:
+        super().__init__()
+        self.watched: list[tuple[float, float, float, float]] = []
+        self._exact: list[Tensor | None] | None = None  # of the batch whose gradient step comes next
+        self._shares = (0.0, 0.0)
 
-    def _setup_prompts(self) -> None:
-        super()._setup_prompts()
-        assert self.env is not None
-        self.images: Images = self.env.get_attr("images", 0)[0]
-        self.watched = []
-        if self.allocator == "sera":
-            self.success_estimator = ExactSuccess(self.chances)
+    def _on_step(self) -> bool:
+        return True
 
-    @torch.no_grad()
-    def chances(self, prompts: Tensor) -> Tensor:
-        """(B,) float64, the success probability of each image."""
-        return log_chances(self.policy, self.images, prompts).exp()
-
-    def likelihood_gradient(self, prompts: Tensor) -> list[Tensor | None]:
-        """The gradient of (1/B) sum_q log p_q for each parameter; None for those that take no part."""
-        mean = log_chances(self.policy, self.images, prompts).mean()
-        return list(torch.autograd.grad(mean, list(self.policy.parameters()), allow_unused=True))
-
-    def update(self, rollouts: Rollouts) -> None:
-        """Take the optimizer step, and compare its gradient with the exact one of the same batch."""
-        exact = self.likelihood_gradient(rollouts.prompts)
-        super().update(rollouts)
-        found = alignment([None if x.grad is None else -x.grad for x in self.policy.parameters()], exact)
+    def _on_rollout_end(self) -> None:
+        rollouts, policy, images = self.locals["rollouts"], self.model.policy, images_of(self.model)
+        mean = log_chances(policy, images, rollouts.prompts).mean()  # type: ignore[arg-type]
+        self._exact = list(torch.autograd.grad(mean, list(policy.parameters()), allow_unused=True))
         sampled = rollouts.counts > 0
         failed = (rollouts.successes[sampled] == 0).double().mean().item()
+        self._shares = sampled.double().mean().item(), failed
+
+    def _on_rollout_start(self) -> None:
+        self._look()
+
+    def _on_training_end(self) -> None:
+        self._look()
+
+    def _look(self) -> None:
+        """Compare the gradient that the parameters have been moved by."""
+        if self._exact is None:
+            return
+        found = alignment([None if x.grad is None else -x.grad for x in self.model.policy.parameters()], self._exact)
         cosine = _NO_DIRECTION if math.isnan(found.cosine) else found.cosine
-        self.watched.append((cosine, found.norm_ratio, sampled.double().mean().item(), failed))
+        self.watched.append((cosine, found.norm_ratio, *self._shares))
+        self._exact = None
 
 
-class CrossEntropy(WatchedMaxRL):
-    """The exact gradient through the same algorithm: one rollout an image, which takes the right label.
-
-    With one success of one rollout and the advantage "reinforce", A = 1, MaxRL's loss is the mean of -log p, in the
-    policy's float32: where all p are near 1 its gradient is mostly rounding.
-    """
-
-    def sample(self, prompts: Tensor, counts: Tensor, callback: BaseCallback | None = None) -> Rollouts:
-        """The right label for each prompt (B,), whatever the policy would sample."""
-        chosen = prompts.cpu().numpy()
-        pixels = torch.from_numpy(self.images.pixels[chosen]).to(prompts.device)
-        labels = torch.from_numpy(self.images.labels[chosen]).to(prompts.device)
-        with torch.no_grad():
-            _, log_probs, entropies = self.policy.evaluate_actions(pixels, labels)
-        assert entropies is not None
-        ones = torch.ones_like(prompts)
-        rollouts = Rollouts(
-            prompts, ones, torch.arange(len(prompts), device=prompts.device), ones.bool(), ones, labels, log_probs,
-            entropies, observations=pixels,
-        )  # fmt: skip
-        if callback is not None and not replay(self, rollouts, callback):
-            raise StoppedByCallback
-        return rollouts
+def images_of(model: BaseAlgorithm) -> Images:
+    """The images that a model trains on."""
+    if model.env is None:
+        raise ValueError("the model has no environments, and so no images")
+    images: Images = model.env.get_attr("images", 0)[0]
+    return images
 
 
-def new_model(setting: Setting, method: str, budget: int, images: Images, seed: int) -> WatchedMaxRL:
+def new_model(setting: Setting, method: str, budget: int, images: Images, seed: int) -> MaxRL:
     """A model that has not been trained; all methods begin with the same parameters.
 
     Raises:
@@ -268,11 +239,11 @@ def new_model(setting: Setting, method: str, budget: int, images: Images, seed: 
     is_exact = method == CROSS_ENTROPY
     own: dict[str, Any] = {"advantage": "reinforce"} if is_exact else dict(METHODS[method])
     rollouts = 1 if is_exact else budget
-    model = (CrossEntropy if is_exact else WatchedMaxRL)(
-        "MlpPolicy", DigitsVecEnv(min(_MOST_ENVS, setting.prompts * rollouts), images),
-        learning_rate=setting.learning_rate, prompts_per_batch=setting.prompts, rollouts_per_prompt=rollouts,
-        max_grad_norm=math.inf, warmup_updates=0, policy_kwargs={"net_arch": {"pi": [setting.hidden], "vf": []}},
-        seed=seed, device="cpu", **own,
+    env = (LabelledDigitsVecEnv if is_exact else DigitsVecEnv)(min(_MOST_ENVS, setting.prompts * rollouts), images)
+    model = MaxRL(
+        "MlpPolicy", env, learning_rate=setting.learning_rate, prompts_per_batch=setting.prompts,
+        rollouts_per_prompt=rollouts, max_grad_norm=math.inf, warmup_updates=0,
+        policy_kwargs={"net_arch": {"pi": [setting.hidden], "vf": []}}, seed=seed, device="cpu", **own,
     )  # fmt: skip
     model.set_logger(Logger(folder=None, output_formats=[]))
     return model
@@ -281,23 +252,23 @@ def new_model(setting: Setting, method: str, budget: int, images: Images, seed: 
 def train(setting: Setting, job: Job) -> Run:
     """Train and measure along the way."""
     images, test, classes = split(setting, job.variant, job.seed)
-    model = new_model(setting, job.method, job.budget, images, job.seed)
-    points = [_measure(setting, model, test, classes)]
+    model, watch = new_model(setting, job.method, job.budget, images, job.seed), Watch()
+    points = [_measure(setting, model, watch, test, classes)]
     while points[-1].update < setting.updates:
         aim = min(points[-1].update + setting.measure_every, setting.updates)
-        model.learn(2**62, total_updates=aim, reset_num_timesteps=False)
-        points.append(_measure(setting, model, test, classes))
+        model.learn(2**62, watch, total_updates=aim, reset_num_timesteps=False)
+        points.append(_measure(setting, model, watch, test, classes))
     return Run(job, points)
 
 
 @torch.no_grad()
-def _measure(setting: Setting, model: WatchedMaxRL, test: Images, classes: NDArray[np.int64]) -> Point:
+def _measure(setting: Setting, model: MaxRL, watch: Watch, test: Images, classes: NDArray[np.int64]) -> Point:
     logs = log_chances(model.policy, test).cpu().numpy()
     chances = np.exp(logs).clip(0, 1)
     rows = [np.flatnonzero(test.labels == label) for label in classes]
     passes = [exact_pass_at_k(chances, k) for k in setting.ks]
-    train_log_p = float(log_chances(model.policy, model.images).mean())
-    batches, model.watched = model.watched, []
+    train_log_p = float(log_chances(model.policy, images_of(model)).mean())
+    batches, watch.watched = watch.watched, []
     return Point(
         model._n_updates, [float(logs[row].mean()) for row in rows],
         [[float(values[row].mean()) for row in rows] for values in passes], train_log_p,

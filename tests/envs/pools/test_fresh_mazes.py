@@ -8,7 +8,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from sera_maze.envs import FreshMazes, MazeEnv, MazePool, MazeVectorEnv, generate_layouts
-from sera_maze.envs.pools.fresh import NUM_FRESH_MAZES, arrays_of
+from sera_maze.envs.pools.fresh import NUM_FRESH_MAZES
 
 
 def test_a_maze_is_that_of_the_generator_whatever_its_neighbours():
@@ -73,7 +73,7 @@ def test_digests_tell_mazes_apart():
 
 def test_arrays_of_pools_and_of_fresh_mazes():
     pool = MazePool.generate(5, 9)
-    np.testing.assert_array_equal(arrays_of(pool, np.array([3, 3])).goal, pool.goal[[3, 3]])
+    np.testing.assert_array_equal(pool.arrays(np.array([3, 3])).goal, pool.goal[[3, 3]])
     assert arrays_of(FreshMazes(9), np.array([], int)).walls.shape == (0, 9, 9)
 
 

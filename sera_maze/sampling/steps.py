@@ -1,99 +1,33 @@
-"""Samplers of grouped rollouts: `MapSampler` walks through a maze policy's tables, `StepSampler` steps environments."""
+"""`StepSampler`: steps environments, for any policy and any promptable environments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
-from stable_baselines3.common.distributions import (
-    BernoulliDistribution,
-    CategoricalDistribution,
-    DiagGaussianDistribution,
-    Distribution,
-    MultiCategoricalDistribution,
-)
-from stable_baselines3.common.policies import ActorCriticPolicy
+from numpy.typing import NDArray
+from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
 from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
-from sera_maze.envs.play.rules import MazeRules
-from sera_maze.envs.pools.fresh import Mazes, arrays_of
-from sera_maze.policies.maze import MazePolicy
-from sera_maze.sampling.randomness import BITS, random_bits, rollout_keys
+from sera_maze.policies.asking import most_observations, success_logits
+from sera_maze.sampling.loss import MAZES_A_PASS, STEPS_A_PASS, LossTerms, cut
+from sera_maze.sampling.plain_mazes import PlainMazes
+from sera_maze.sampling.protocol import Report, Sampler, StoppedByCallback
+from sera_maze.sampling.randomness import keyed_actions, rollout_keys
 from sera_maze.sampling.rollouts import Rollouts, owners
+from sera_maze.sampling.solution_keys import path_keys
 from sera_maze.sampling.vec_env import prompts_digest
-from sera_maze.sampling.walking import Board, action_thresholds, walk
 
-# Called after each simulated step with the number of rollouts that took it and SB3's callback locals; False stops.
-OnStep = Callable[[int, dict[str, Any]], bool]
-_MAZES_A_PASS = 256
+_VALUES_A_PASS = 2**27  # of the observations that are kept, about 500 MB
+_USUAL_STEPS = 500  # of a rollout whose horizon is not known
 
 
-class StoppedByCallback(Exception):  # noqa: N818 (not an error)
-    """A callback asked the training to stop in the middle of a batch."""
-
-
-class Sampler(Protocol):
-    """Samples a batch."""
-
-    def sample(self, policy: ActorCriticPolicy, prompts: Tensor, counts: Tensor, update: int) -> Rollouts:
-        """Sample counts[b] rollouts of each prompt; the random numbers are keyed by seed, update, prompt and number."""
-
-
-class MapSampler:
-    """Samples mazes from a `MazePolicy` without stepping: one forward pass a maze, then walks through the table.
-
-    Args:
-        pool: the mazes.
-        rules: those of the environment.
-        seed: of the training.
-    """
-
-    def __init__(self, pool: Mazes, rules: MazeRules, seed: int):
-        self.pool, self.rules, self.seed = pool, rules, seed
-
-    def mazes(self, prompts: Tensor) -> tuple[Tensor, Tensor]:
-        """Walls (B, H, W) bool and goals (B, 2) int64 of prompts (B,), on their device."""
-        chosen = arrays_of(self.pool, prompts.cpu().numpy())
-        walls, goal = torch.from_numpy(chosen.walls), torch.from_numpy(chosen.goal)
-        return walls.to(prompts.device), goal.to(prompts.device)
-
-    def board(self, prompts: Tensor) -> Board:
-        """The walkers' view of the mazes of prompts (B,)."""
-        chosen, width = arrays_of(self.pool, prompts.cpu().numpy()), self.pool.size[1]
-        start, goal = (torch.from_numpy(cells @ (width, 1)) for cells in (chosen.start, chosen.goal))
-        walls = torch.from_numpy(chosen.walls.reshape(len(prompts), -1).view(np.uint8))
-        device = prompts.device
-        stay = self.rules.on_wall == "stay"
-        return Board(walls.to(device), start.to(device), goal.to(device), width, self.rules.horizon, stay)
-
-    def sample(self, policy: ActorCriticPolicy, prompts: Tensor, counts: Tensor, update: int) -> Rollouts:
-        """See `Sampler`; ``policy`` must be a `MazePolicy`."""
-        assert isinstance(policy, MazePolicy)
-        owner, number = owners(counts)
-        walls, goal = self.mazes(prompts)
-        with torch.no_grad():
-            parts = zip(walls.split(_MAZES_A_PASS), goal.split(_MAZES_A_PASS), strict=True)
-            log_probs = torch.cat([policy.log_prob_map(*part) for part in parts])
-        if log_probs.isnan().any():
-            raise ValueError(
-                "the policy gives NaN as log-probabilities: its parameters are not finite; go back to a checkpoint"
-            )
-        walks = walk(log_probs, self.board(prompts), owner, rollout_keys(self.seed, update, prompts[owner], number))
-        flat = log_probs.flatten(1, 2)  # (B, H * W, 4)
-        place = torch.repeat_interleave(owner, walks.lengths) * flat.shape[1] + walks.squares  # (S,)
-        entropies = -(flat.exp() * flat).sum(dim=-1).flatten()[place]
-        taken = flat.flatten()[place * flat.shape[2] + walks.actions]
-        return Rollouts(
-            prompts, counts, owner, walks.success, walks.lengths, walks.actions, taken, entropies, squares=walks.squares
-        )
-
-
-class StepSampler:
+class StepSampler(Sampler):
     """Samples by stepping environments: any policy of SB3's on-policy kind, any promptable environments.
 
     Which environment plays which rollout is fixed before the first step, and every one is kept: rollout r goes to
@@ -102,28 +36,30 @@ class StepSampler:
     Args:
         env: n environments with ``num_prompts`` and ``assign`` (`MazeEnv` has them, `PromptQueue` gives them).
         seed: of the training.
-        on_step: see `OnStep`.
+        mazes: what the environments play, if these are mazes: for the paths of rollouts and exact probabilities.
 
     Raises:
         ValueError: if the environments are not promptable, or have different prompts.
     """
 
-    def __init__(self, env: VecEnv, seed: int, on_step: OnStep | None = None):
+    def __init__(self, env: VecEnv, seed: int, mazes: PlainMazes | None = None):
         try:
             self.num_prompts = int(env.get_attr("num_prompts", 0)[0])
         except AttributeError:
             raise ValueError(
                 "the environments have no num_prompts and assign; wrap each in sera_maze.envs.PromptQueue(env, prompts)"
             ) from None
-        prompts_digest(env)
-        self.env, self.seed, self.on_step = env, seed, on_step
+        self.prompts_digest = prompts_digest(env)
+        self.env, self.seed, self.mazes = env, seed, mazes
 
-    def sample(self, policy: ActorCriticPolicy, prompts: Tensor, counts: Tensor, update: int) -> Rollouts:
-        """See `Sampler`.
+    def sample(
+        self, policy: ActorCriticPolicy, prompts: Tensor, counts: Tensor, update: int, report: Report | None = None
+    ) -> Rollouts:
+        """See `Sampler.sample`.
 
         Raises:
             RuntimeError: if an environment plays another prompt than assigned, or its last info lacks is_success.
-            StoppedByCallback: if ``on_step`` said so.
+            StoppedByCallback: if ``report`` said so.
         """
         owner, number = owners(counts.cpu())
         played = prompts.cpu()[owner]
@@ -131,7 +67,6 @@ class StepSampler:
         log = _StepLog(played.numpy(), self.env.num_envs)
         self._assign(log.queue)
         observations: Any = self._reset()
-        policy.set_training_mode(False)
         while log.busy:
             rollouts = log.present()
             with torch.no_grad():
@@ -149,7 +84,7 @@ class StepSampler:
             observations, rewards, dones, infos = self.env.step(moves)
             idle = log.idle()
             alive = log.record(before, [column.cpu().numpy() for column in columns], rewards, dones, infos)
-            if self.on_step is None:
+            if report is None:
                 continue
             told = {
                 "new_obs": observations,
@@ -157,10 +92,50 @@ class StepSampler:
                 "dones": dones & ~idle,
                 "infos": [{} if is_idle else info for is_idle, info in zip(idle, infos, strict=True)],
             }
-            if not self.on_step(alive, told):
+            if not report(alive, told):
                 self._assign(lambda n: [])
                 raise StoppedByCallback
         return log.rollouts(prompts, counts, owner.to(prompts.device))
+
+    def most_prompts(self, num_samples: int) -> int:
+        """See `Sampler.most_prompts`."""
+        steps = _USUAL_STEPS if self.mazes is None else self.mazes.rules.horizon
+        return max(1, _VALUES_A_PASS // (spaces.flatdim(self.env.observation_space) * steps * num_samples))
+
+    def losses(self, policy: ActorCriticPolicy, terms: LossTerms) -> Iterator[Tensor]:
+        """See `Sampler.losses`."""
+        rollouts, observations = terms.rollouts, terms.rollouts.states
+        step_weights = terms.weights[rollouts.step_owner]
+        every = torch.arange(rollouts.num_steps, device=step_weights.device)
+        size = min(STEPS_A_PASS, most_observations(policy, STEPS_A_PASS))
+        for part in cut(every if terms.ent_coef else step_weights.nonzero()[:, 0], size):
+            _, log_prob, entropy = policy.evaluate_actions(_rows(observations, part), rollouts.actions[part])
+            weights = step_weights[part]
+            total = -terms.surrogate(log_prob, rollouts.log_probs[part], weights.clamp(min=0), weights.clamp(max=0))
+            if terms.ent_coef:
+                surprise = -log_prob if entropy is None else entropy
+                total = total - terms.ent_coef * surprise.sum() / terms.totals.steps
+            yield total
+        if terms.critic_coef:
+            sampled = (rollouts.counts > 0).nonzero()[:, 0]
+            first_rollout = torch.cumsum(rollouts.counts, 0) - rollouts.counts
+            for part in cut(sampled, min(MAZES_A_PASS, size)):
+                begin = rollouts.first_steps[first_rollout[part]]
+                yield terms.critic_loss(success_logits(policy, _rows(observations, begin)), part)
+
+    def success_logits(self, policy: ActorCriticPolicy, prompts: Tensor) -> Tensor:
+        """See `Sampler.success_logits`."""
+        with torch.no_grad():
+            return success_logits(policy, self.first_observations(prompts))
+
+    def squares(self, rollouts: Rollouts) -> Tensor | None:
+        """See `Sampler.squares`; None too where something between policy and mazes changed the moves."""
+        return None if self.mazes is None else replayed_squares(rollouts, self.mazes)
+
+    def solutions(self, rollouts: Rollouts) -> NDArray[np.uint64] | None:
+        """See `Sampler.solutions`: the squares of a path, where they are known."""
+        squares = self.squares(rollouts)
+        return None if squares is None else path_keys(squares.cpu().numpy(), rollouts.lengths.cpu().numpy())
 
     def first_observations(self, prompts: Tensor) -> Any:
         """Reset the environments into prompts (B,); the tensor, or dict of tensors, of their first observations."""
@@ -278,41 +253,42 @@ class _StepLog:
         success, lengths = torch.from_numpy(self.success).to(device), torch.from_numpy(self.lengths).to(device)
         actions, log_probs, entropies = (ordered(list(parts)) for parts in zip(*self._columns, strict=True))
         return Rollouts(
-            prompts, counts, owner, success, lengths, actions, log_probs, entropies, observations=observations,
+            prompts, counts, owner, success, lengths, actions, log_probs, entropies, observations,
             returns=torch.from_numpy(self.returns).to(device),
         )  # fmt: skip
 
 
-def keyed_actions(distribution: Distribution, keys: Tensor, steps: Tensor) -> Tensor:
-    """Sample actions of N environments from SB3's distribution with the random numbers of their rollouts.
+def _rows(observations: Any, part: Tensor) -> Any:
+    return {k: v[part] for k, v in observations.items()} if isinstance(observations, dict) else observations[part]
 
-    Args:
-        distribution: over N actions: categorical, multi-categorical, Bernoulli or diagonal Gaussian.
-        keys: (N,) int64, see `rollout_keys`.
-        steps: (N,) int64, the step of each rollout.
 
-    Raises:
-        NotImplementedError: for another distribution.
+def replayed_squares(rollouts: Rollouts, mazes: PlainMazes) -> Tensor | None:
+    """Flat square (S,) where each action was taken, by making the moves again in the plain mazes.
+
+    Returns None where that does not give the rollouts' own ends: something between policy and maze changed the moves.
     """
-    steps = steps.to(keys.device)
-    if isinstance(distribution, CategoricalDistribution):
-        return _categories(distribution.distribution.logits, random_bits(keys, steps))
-    if isinstance(distribution, MultiCategoricalDistribution):
-        parts = enumerate(distribution.distribution)
-        return torch.stack([_categories(part.logits, random_bits(keys, steps, i)) for i, part in parts], dim=1)
-    if isinstance(distribution, BernoulliDistribution):
-        return (_uniforms(keys, steps, distribution.distribution.probs) < distribution.distribution.probs).float()
-    if isinstance(distribution, DiagGaussianDistribution):
-        normal = distribution.distribution
-        return normal.mean + normal.stddev * torch.special.ndtri(_uniforms(keys, steps, normal.mean)).float()
-    raise NotImplementedError(f"the step sampler has no keyed sampling for {type(distribution).__name__} (gSDE is one)")
+    actions, lengths, owner = rollouts.actions, rollouts.lengths, rollouts.owner
+    if actions.ndim != 1 or actions.is_floating_point() or bool(((actions < 0) | (actions > 3)).any()):
+        return None
+    chosen, width = mazes.pool.arrays(rollouts.prompts.cpu().numpy()), mazes.pool.size[1]
+    walls = torch.from_numpy(chosen.walls).flatten(1).to(actions.device)
+    start, goal = (torch.from_numpy(cells @ (width, 1)).to(actions.device)[owner] for cells in chosen[1:])  # (R,)
+    moves = torch.tensor([-width, width, -1, 1], device=actions.device)
+    present, squares = start, torch.empty_like(actions, dtype=torch.int64)
+    for step in range(int(lengths.max())):
+        alive = (lengths > step).nonzero()[:, 0]
+        place = rollouts.first_steps[alive] + step
+        squares[place] = present[alive]
+        there = present[alive] + moves[actions[place]]
+        hit = walls[owner[alive], there]
+        present[alive] = torch.where(hit, present[alive], there)
+        is_over = hit & (mazes.rules.on_wall == "fail")
+        ended = (present[alive] == goal[alive]) | is_over | (step + 1 == mazes.rules.horizon)
+        if not torch.equal(ended, lengths[alive] == step + 1):
+            return None
+    return squares if torch.equal(present == goal, rollouts.success) else None
 
 
-def _categories(logits: Tensor, bits: Tensor) -> Tensor:
-    return (bits[:, None] >= action_thresholds(logits)).sum(dim=1)
-
-
-def _uniforms(keys: Tensor, steps: Tensor, like: Tensor) -> Tensor:
-    """(N, D) float64 strictly between 0 and 1 for a tensor of N actions of D dimensions."""
-    columns = [random_bits(keys, steps, i) for i in range(like.shape[1])]
-    return (torch.stack(columns, dim=1).double() + 0.5) / (1 << BITS)
+def fit_step(policy: BasePolicy, source: VecEnv | PlainMazes, seed: int) -> StepSampler | str:
+    """A `StepSampler` for a policy and environments, or the reason why it does not fit."""
+    return "there are no environments to step" if isinstance(source, PlainMazes) else StepSampler(source, seed)

@@ -1,0 +1,54 @@
+"""What samplers and algorithms ask of any policy; a policy that knows more than SB3's answers by methods of its own.
+
+- ``varied(generator)``: the variant of the policy that one update samples and trains.
+- ``at(**settings)`` and ``settings``: a variant with other settings beside the parameters, and those of this one.
+- ``success_logits(observations)``: logits of success.
+- ``most_observations``: how many observations one pass may keep for its gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.type_aliases import PyTorchObs
+from torch import Tensor
+
+Policy = TypeVar("Policy", bound=BasePolicy)
+
+
+def varied(policy: Policy, generator: np.random.Generator) -> Policy:
+    """The variant of a policy for one update, which shares its parameters; the policy itself if it does not vary.
+
+    Args:
+        policy: any.
+        generator: draws the variant.
+    """
+    vary = getattr(policy, "varied", None)
+    return policy if vary is None else vary(generator)
+
+
+def settings_of(policy: BasePolicy) -> dict[str, Any]:
+    """What a policy is beside its parameters and its constructor's arguments, as JSON can hold it; {} for most."""
+    return dict(getattr(policy, "settings", {}))
+
+
+def with_settings(policy: Policy, settings: Mapping[str, Any]) -> Policy:
+    """The variant of a policy with settings of `settings_of`."""
+    return policy.at(**settings) if settings else policy  # type: ignore[operator]
+
+
+def success_logits(policy: BasePolicy, obs: PyTorchObs) -> Tensor:
+    """Logits (N,) of success in N observations by a policy's value head, as success="critic" trains and reads it.
+
+    What a policy's ``predict_values`` gives is taken as the logit itself, unless it has ``success_logits``.
+    """
+    own = getattr(policy, "success_logits", None)
+    return policy.predict_values(obs).flatten() if own is None else own(obs)  # type: ignore[operator]
+
+
+def most_observations(policy: BasePolicy, otherwise: int) -> int:
+    """How many observations a pass with gradient may take; ``otherwise`` for a policy that does not say."""
+    return int(getattr(policy, "most_observations", otherwise))

@@ -1,0 +1,54 @@
+"""Which sampler a policy and its environments get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.vec_env import VecEnv
+
+from sera_maze.sampling.maps import fit_map
+from sera_maze.sampling.plain_mazes import PlainMazes
+from sera_maze.sampling.protocol import Sampler
+from sera_maze.sampling.steps import fit_step
+
+# Makes a sampler for a policy, environments or plain mazes, and a seed; or says why it does not fit.
+Fit = Callable[[BasePolicy, VecEnv | PlainMazes, int], Sampler | str]
+# The first that fits is used.
+SAMPLERS: dict[str, Fit] = {"map": fit_map, "step": fit_step}
+
+
+def register_sampler(name: str, fit: Fit) -> None:
+    """Let ``sampler="auto"`` try one more kind of sampler, before those that fit more."""
+    rest = {known: other for known, other in SAMPLERS.items() if known != name}
+    SAMPLERS.clear()
+    SAMPLERS.update({name: fit, **rest})
+
+
+def choose_sampler(policy: BasePolicy, source: VecEnv | PlainMazes, seed: int, wanted: str = "auto") -> Sampler:
+    """The sampler for a policy and its environments.
+
+    Args:
+        policy: that samples.
+        source: environments, or plain mazes without any.
+        seed: of the rollouts.
+        wanted: a name of `SAMPLERS`, or "auto" for the first that fits.
+
+    Raises:
+        ValueError: if the one that is wanted does not fit, or none does; if the environments are not promptable, or
+            have different prompts.
+    """
+    if wanted != "auto":
+        found = SAMPLERS[wanted](policy, source, seed)
+        if isinstance(found, str):
+            raise ValueError(f"sampler={wanted!r} cannot be used: {found}; use sampler='auto'")
+        found.reason = f"sampler={wanted!r} was asked for"
+        return found
+    reasons: list[str] = []
+    for fit in SAMPLERS.values():
+        found = fit(policy, source, seed)
+        if not isinstance(found, str):
+            found.reason = "; ".join(reasons)
+            return found
+        reasons.append(found)
+    raise ValueError(f"the policy cannot be sampled: {'; '.join(reasons)}")
