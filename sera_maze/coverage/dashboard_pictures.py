@@ -112,6 +112,11 @@ def waterline_curve(probability: NDArray[np.float64], waterline: float, n_min: i
     return np.clip(1 + tau / -np.log1p(-probability), n_min, n_max)
 
 
+def hardest(difficulty: NDArray[np.int64], count: int) -> NDArray[np.intp]:
+    """The hardest prompts by their difficulty (M,), from the hardest on; of equal ones the first. All if fewer."""
+    return np.argsort(-difficulty, kind="stable")[:count]
+
+
 def paths_picture(evaluator: Evaluator, count: int, num_samples: int) -> NDArray[np.uint8] | None:
     """Draw the first rollouts of an evaluation in the mazes with the longest shortest paths, of equal ones the first.
 
@@ -128,7 +133,7 @@ def paths_picture(evaluator: Evaluator, count: int, num_samples: int) -> NDArray
     difficulty, mazes = difficulty_of(evaluator.prompts), evaluator.mazes
     if difficulty is None or mazes is None:
         return None
-    chosen = np.argsort(-difficulty, kind="stable")[:count]
+    chosen = hardest(difficulty, count)
     labels = [evaluator.prompts.describe(maze) for maze in chosen.tolist()]
     cell_size = max(1, _SIDE // max(mazes.pool.size))
     sheet = path_sheet(evaluator, chosen, num_samples, labels, cell_size=cell_size, columns=_COLUMNS)

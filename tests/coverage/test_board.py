@@ -266,7 +266,7 @@ def test_other_algorithms_and_policies(tmp_path):
 
 
 def test_environments_that_move_otherwise_have_no_paths_to_draw(tmp_path, monkeypatch):
-    monkeypatch.setattr("sera_maze.coverage.outcomes.replayed_squares", lambda *arguments: None)
+    monkeypatch.setattr("sera_maze.sampling.steps.replayed_squares", lambda *arguments: None)
     model = PPO("MlpPolicy", make_env(), n_steps=8, batch_size=16, seed=0, device="cpu", tensorboard_log=str(tmp_path))
     model.learn(32, CoverageCallback(HELD_OUT, env=make_env(3, HELD_OUT), **OPTIONS))
     assert events(tmp_path / "PPO_1").Tags()["images"] == []

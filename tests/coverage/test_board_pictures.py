@@ -10,9 +10,10 @@ from sera_maze.coverage.dashboard_pictures import (
     DOT,
     allocation_axes,
     allocation_picture,
-    hardest_mazes,
+    hardest,
     waterline_curve,
 )
+from sera_maze.coverage.evaluation import difficulty_of
 from sera_maze.envs import MazePool
 
 HELD_OUT = MazePool.generate(6, 5, seed=7, endpoints="random")
@@ -103,7 +104,7 @@ def test_extreme_probabilities_can_be_drawn(prob):
 
 
 def test_the_hardest_mazes_are_those_with_the_longest_shortest_paths():
-    lengths = HELD_OUT.shortest_lengths
-    chosen = hardest_mazes(HELD_OUT, 3).tolist()
+    lengths = difficulty_of(HELD_OUT)
+    chosen = hardest(lengths, 3).tolist()
     assert chosen == sorted(range(6), key=lambda i: (-lengths[i], i))[:3]
-    assert len(hardest_mazes(HELD_OUT, 50)) == 6
+    assert len(hardest(lengths, 50)) == 6

@@ -177,7 +177,7 @@ def test_other_policies_are_stepped():
 @pytest.mark.parametrize(
     ("error", "message", "env"),
     [
-        (ValueError, "must step environments for a ActorCriticPolicy: pass env=", None),
+        (ValueError, r"a ActorCriticPolicy must be stepped .*: pass env=", None),
         (ValueError, "env is the one trained in", "training"),
     ],
 )
@@ -191,16 +191,16 @@ def test_environments_that_are_missing_or_trained_in_are_refused_at_the_start(er
 @pytest.mark.parametrize(
     ("error", "message", "changes"),
     [
-        (TypeError, "pool must be a MazePool, got list", {"pool": []}),
+        (TypeError, "prompts must be a MazePool, other prompts or promptable environments, got list", {"prompts": []}),
         (ValueError, "eval_freq_updates=0", {"eval_freq_updates": 0}),
         (ValueError, "num_samples=0", {"num_samples": 0}),
         (ValueError, r"ks\[4\]=256", {"num_samples": 128}),
-        (TypeError, "env must be a VecEnv, got MazeEnv", {"env": MazeEnv(HELD_OUT)}),
+        (TypeError, "env must be a VecEnv or a gymnasium.Env, got list", {"env": []}),
     ],
 )
 def test_wrong_arguments(error, message, changes):
     with pytest.raises(error, match=message):
-        CoverageCallback(**{"pool": HELD_OUT, **changes})
+        CoverageCallback(**{"prompts": HELD_OUT, **changes})
 
 
 def test_exact_figures_can_be_left_out_and_rules_given():

@@ -10,17 +10,20 @@ import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from sera_maze.coverage import outcomes
-from sera_maze.coverage import path_sheets as evaluation_pictures
-from sera_maze.coverage.evaluation import Evaluation, evaluate, rules_of, write_pictures
-from sera_maze.coverage.outcomes import EVALUATION_UPDATE, sample_outcomes
-from sera_maze.coverage.tables import length_bins
+from sera_maze.coverage import path_sheets
+from sera_maze.coverage.evaluation import evaluate
+from sera_maze.coverage.evaluator import EVALUATION_UPDATE, Evaluator, rules_of
+from sera_maze.coverage.path_sheets import write_pictures
+from sera_maze.coverage.solutions import count_distinct
+from sera_maze.coverage.tables import Evaluation, difficulty_bins
 from sera_maze.coverage.unbiased import coverage
 from sera_maze.envs import MazeEnv, MazeLayout, MazePool
 from sera_maze.envs.play.rules import MazeRules
 from sera_maze.exact.probability import success_probability
 from sera_maze.policies.maze import MazePolicy
-from sera_maze.sampling.sampling import MapSampler
+from sera_maze.sampling import maps, steps
+from sera_maze.sampling.maps import MapSampler
+from sera_maze.sampling.plain_mazes import PlainMazes
 from sera_maze.sampling.vec_env import MazeVecEnv
 
 POOL = MazePool.generate(12, 7, "prim", seed=1, braid=0.5, endpoints="random")
@@ -40,9 +43,9 @@ class Rightward(MazePolicy):
 
     chance = 0.5
 
-    def log_prob_map(self, walls, goal):
+    def maps(self, walls, goal):
         probabilities = torch.tensor([1 - self.chance, 0, 0, self.chance])
-        return probabilities.log().expand(*walls.shape, 4)
+        return probabilities.log().expand(*walls.shape, 4), torch.zeros(walls.shape)
 
 
 class Reversed(gym.ActionWrapper):
@@ -61,14 +64,14 @@ def test_exact_figures_are_those_of_the_formula():
     assert result.steps[0] == 1
     assert abs(result.steps[1] - 1.5) < 5 * 0.5 / 2000**0.5
     assert result.distinct_solutions.tolist() == [1, 1]
-    assert result.shortest_lengths.tolist() == [1, 2]
+    assert result.difficulty.tolist() == [1, 2]
     assert result.coverage.pass_at_k[0] == pytest.approx(result.successes.mean() / 2000, abs=1e-15)
 
 
 def test_the_rollouts_are_the_map_samplers_with_numbers_of_their_own():
     policy, everyone, counts = make_policy(), torch.arange(12), torch.full((12,), 40)
     result = evaluate(policy, POOL, num_samples=40, ks=(1, 4), rules=STAY, seed=5)
-    sampler = MapSampler(POOL, STAY, seed=5)
+    sampler = MapSampler(PlainMazes(POOL, STAY), seed=5)
     expected = sampler.sample(policy, everyone, counts, EVALUATION_UPDATE)
     assert result.successes.tolist() == expected.successes.tolist()
     assert result.steps.tolist() == expected.lengths.view(12, 40).double().mean(1).tolist()
@@ -107,14 +110,16 @@ def test_passes_do_not_change_the_outcome(monkeypatch):
         return [evaluate(policy, POOL, num_samples=20, ks=(1,), rules=STAY, env=e).to_json() for e in (None, env)]
 
     whole = both()
-    monkeypatch.setattr(outcomes, "_STEPS_A_PASS", 3 * 20 * 25)
-    monkeypatch.setattr(outcomes, "_OBSERVED_VALUES_A_PASS", 1)
-    assert sum(1 for _ in sample_outcomes(policy, POOL, range(12), 20, STAY, 0)) == 4
+    monkeypatch.setattr(maps, "_STEPS_A_PASS", 3 * 20 * 25)
+    monkeypatch.setattr(steps, "_VALUES_A_PASS", 1)
+    assert sum(1 for _ in Evaluator(policy, POOL, rules=STAY).sample(np.arange(12), 20)) == 4
     for before, after in zip(whole, both(), strict=True):
         # Other batches of the network: p may differ in its last digits.
-        assert before["per_maze"].pop("probability") == pytest.approx(after["per_maze"].pop("probability"), abs=1e-6)
+        assert before["per_prompt"].pop("probability") == pytest.approx(
+            after["per_prompt"].pop("probability"), abs=1e-6
+        )
         for results in (before, after):
-            results["pass_at_k"], results["by_length"] = None, None
+            results["pass_at_k"], results["by_difficulty"] = None, None
         assert before == after
 
 
@@ -131,12 +136,12 @@ def test_the_gpu_gives_the_same():
 
 
 def test_paths_and_distinct_solutions():
-    parts = list(sample_outcomes(make_policy(), POOL, [7, 2], 200, STAY, 0))
-    (part,) = parts
-    paths = part.paths(POOL)
+    evaluator = Evaluator(make_policy(), POOL, rules=STAY)
+    (part,) = evaluator.sample(np.array([7, 2]), 200)
+    paths = evaluator.paths(part)
     assert len(paths) == 400
     solutions = [set(), set()]
-    for r, (path, length, done) in enumerate(zip(paths, part.lengths.ravel(), part.success.ravel(), strict=True)):
+    for r, (path, length, done) in enumerate(zip(paths, part.lengths.tolist(), part.success.tolist(), strict=True)):
         maze = [7, 2][r // 200]
         assert path[0].tolist() == POOL.start[maze].tolist()
         assert len(path) == length + done
@@ -146,11 +151,13 @@ def test_paths_and_distinct_solutions():
             assert path[-1].tolist() == POOL.goal[maze].tolist()
             moved = [True, *np.diff(path, axis=0).any(1)]
             solutions[r // 200].add(tuple(map(tuple, path[moved])))
-    assert part.distinct_solutions(POOL).tolist() == [len(found) for found in solutions]
+    keys = evaluator.sampler.solutions(part)
+    distinct = count_distinct(keys, part.owner.numpy(), part.success.numpy(), 2)
+    assert distinct.tolist() == [len(found) for found in solutions]
     assert min(map(len, solutions)) > 1
     # The first rollouts do not depend on how many there are, nor on the other mazes.
-    (alone,) = sample_outcomes(make_policy(), POOL, [2], 50, STAY, 0)
-    assert np.array_equal(alone.lengths[0], part.lengths[1, :50])
+    (alone,) = evaluator.sample(np.array([2]), 50)
+    assert torch.equal(alone.lengths, part.lengths[200:250])
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -169,7 +176,7 @@ def test_nothing_is_disturbed(training):
 
 def test_the_mode_is_put_back_after_an_error():
     class Broken(MazePolicy):
-        def log_prob_map(self, walls, goal):
+        def maps(self, walls, goal):
             raise ArithmeticError
 
     policy = make_policy(kind=Broken)
@@ -189,9 +196,12 @@ def test_other_policies_are_stepped():
     assert {row.exact for row in result.table()} == {None}
     assert result.distinct_solutions.sum() > 0
     assert "| - |" in result.markdown()
-    with pytest.raises(ValueError, match=r"must be stepped: pass env="):
+    with pytest.raises(
+        ValueError,
+        match=r"must be stepped \(the policy is a ActorCriticPolicy, not a MazePolicy\): pass env=",
+    ):
         evaluate(policy, POOL, num_samples=20, ks=(1, 4))
-    with pytest.raises(ValueError, match="exact=True needs a MazePolicy, got a ActorCriticPolicy"):
+    with pytest.raises(ValueError, match="exact=True needs a MazePolicy on mazes, but the policy is a Actor"):
         evaluate(policy, POOL, num_samples=20, ks=(1, 4), env=env, exact=True)
 
 
@@ -203,9 +213,9 @@ def test_where_moves_are_changed_on_the_way_paths_are_not_known(tmp_path, on_wal
     assert result.distinct_solutions is None
     assert result.mean_distinct_solutions is None
     assert "distinct" not in result.summary()
-    assert result.to_json()["per_maze"]["distinct_solutions"] is None
+    assert result.to_json()["per_prompt"]["distinct_solutions"] is None
     with pytest.raises(ValueError, match="no paths to draw"):
-        write_pictures(result, policy, POOL, tmp_path, env=env)
+        write_pictures(result, Evaluator(policy, POOL, env=env), tmp_path)
 
 
 def hand_made(**changes):
@@ -215,7 +225,7 @@ def hand_made(**changes):
         "successes": successes,
         "coverage": coverage(successes, (1, 2), 4),
         "steps": np.array([30.5, 20.0]),
-        "shortest_lengths": np.array([20, 12]),
+        "difficulty": np.array([20, 12]),
         "distinct_solutions": np.array([1, 2]),
         "probability": np.array([0.5, 1.0]),
         "rules": MazeRules((9, 9)),
@@ -250,9 +260,9 @@ def test_json_holds_what_the_tables_do():
     result = hand_made()
     data = json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert data["pass_at_k"][0] == result.table()[0]._asdict()
-    assert data["by_length"][1] == result.by_length()[1]._asdict()
-    assert data["per_maze"]["successes"] == [1, 4]
-    assert (data["mazes"], data["size"], data["num_samples"], data["horizon"]) == (2, [9, 9], 4, 50)
+    assert data["by_difficulty"][1] == result.by_difficulty()[1]._asdict()
+    assert data["per_prompt"]["successes"] == [1, 4]
+    assert (data["prompts"], data["size"], data["num_samples"], data["horizon"]) == (2, [9, 9], 4, 50)
     # A single maze has no interval over mazes.
     alone = evaluate(make_policy(CORRIDORS, kind=Rightward), CORRIDORS[:1], num_samples=4, ks=(1,))
     assert json.loads(json.dumps(alone.to_json(), allow_nan=False))["pass_at_k"][0]["low"] is None
@@ -260,13 +270,13 @@ def test_json_holds_what_the_tables_do():
 
 
 def test_lengths_are_put_in_few_equally_wide_ranges():
-    assert length_bins(np.array([28, 28, 30, 32])).tolist() == [14, 14, 15, 16]
+    assert difficulty_bins(np.array([28, 28, 30, 32])).tolist() == [14, 14, 15, 16]
     # Nine lengths from 20 to 36 in steps of 2 need a width of 4: 20-22, 24-26, ..., 36.
-    assert (length_bins(np.arange(20, 37, 2)) - 5).tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4]
+    assert (difficulty_bins(np.arange(20, 37, 2)) - 5).tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4]
     for lengths in (np.arange(2, 500), np.array([7]), np.array([2, 4000])):
-        assert len(np.unique(length_bins(lengths))) <= 8
-    (row,) = hand_made(shortest_lengths=np.array([12, 13])).by_length()
-    assert (row.shortest, row.longest, row.mazes, row.success_rate, row.exact) == (12, 13, 2, 0.625, 0.75)
+        assert len(np.unique(difficulty_bins(lengths))) <= 8
+    (row,) = hand_made(difficulty=np.array([12, 13])).by_difficulty()
+    assert (row.least, row.most, row.prompts, row.success_rate, row.exact) == (12, 13, 2, 0.625, 0.75)
 
 
 def test_rules_of_environments():
@@ -286,7 +296,7 @@ def test_rules_of_environments():
         (ValueError, "exact='yes' is not known; allowed are True, False and 'auto'", {"exact": "yes"}),
         (TypeError, "rules must be MazeRules, got str", {"rules": "stay"}),
         (ValueError, r"rules are for mazes of \(9, 9\) squares", {"rules": MazeRules((9, 9))}),
-        (TypeError, "pool must be a MazePool, got list", {"pool": [1]}),
+        (TypeError, "prompts must be a MazePool, other prompts or promptable environments, got list", {"pool": [1]}),
         (TypeError, "policy must be an on-policy policy such as model.policy, got str", {"policy": "MazePolicy"}),
         (TypeError, "env must be a VecEnv or a gymnasium.Env, got int", {"env": 3}),
         (ValueError, "env plays other mazes", {"env": MazeVecEnv(2, POOL[::-1])}),
@@ -317,8 +327,8 @@ def sheets(monkeypatch):
 def test_pictures_of_solved_and_failed_mazes(tmp_path, sheets):
     policy = make_policy(CORRIDORS, kind=Rightward)
     policy.chance = 0.7
-    result = evaluate(policy, CORRIDORS, num_samples=50, ks=(1,))
-    written = write_pictures(result, policy, CORRIDORS, tmp_path / "new")
+    result, evaluator = evaluate(policy, CORRIDORS, num_samples=50, ks=(1,)), Evaluator(policy, CORRIDORS)
+    written = write_pictures(result, evaluator, tmp_path / "new")
     assert written == [tmp_path / "new" / "solved.png", tmp_path / "new" / "failed.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in written)
     assert [labels for _, labels in sheets] == [
@@ -333,7 +343,7 @@ def test_pictures_of_solved_and_failed_mazes(tmp_path, sheets):
     # Nothing is solved: the earlier picture of solved mazes goes.
     policy.chance = 1e-6
     nothing = evaluate(policy, CORRIDORS, num_samples=5, ks=(1,))
-    assert write_pictures(nothing, policy, CORRIDORS, tmp_path / "new") == [tmp_path / "new" / "failed.png"]
+    assert write_pictures(nothing, evaluator, tmp_path / "new") == [tmp_path / "new" / "failed.png"]
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["failed.png"]
     assert sheets[-1][1][0] == "never solved: p = 1e-12\nmaze 1, shortest path 2 moves"
 
@@ -352,7 +362,7 @@ def test_pictures_show_the_evaluated_rollouts_of_the_right_mazes(tmp_path, sheet
         return original(layout, paths, successes, **options)
 
     monkeypatch.setattr(rendering, "draw_paths", spy)
-    write_pictures(result, policy, pool, tmp_path)
+    write_pictures(result, Evaluator(policy, pool, rules=rules), tmp_path)
     order = np.lexsort((-pool.shortest_lengths, result.probability))
     easiest = order[::-1]
     expected = [*easiest[:4], *easiest[8:12], *easiest[-4:], *order[:12]]
@@ -362,11 +372,11 @@ def test_pictures_show_the_evaluated_rollouts_of_the_right_mazes(tmp_path, sheet
 
 
 def test_of_equally_hard_mazes_those_with_longer_paths_come_first():
-    order = evaluation_pictures._from_hardest
+    order = path_sheets._from_hardest
     assert order(hand_made()).tolist() == [0, 1]
-    assert order(hand_made(shortest_lengths=np.array([12, 20]))).tolist() == [0, 1]
+    assert order(hand_made(difficulty=np.array([12, 20]))).tolist() == [0, 1]
     assert order(hand_made(probability=np.ones(2))).tolist() == [0, 1]
-    assert order(hand_made(probability=np.ones(2), shortest_lengths=np.array([12, 20]))).tolist() == [1, 0]
+    assert order(hand_made(probability=np.ones(2), difficulty=np.array([12, 20]))).tolist() == [1, 0]
     # Without exact probabilities, by the success rate.
     assert order(hand_made(probability=None, successes=np.array([4, 1]))).tolist() == [1, 0]
 
@@ -375,4 +385,4 @@ def test_pictures_need_the_pool_that_was_evaluated(tmp_path):
     policy = make_policy()
     result = evaluate(policy, POOL, num_samples=4, ks=(1,))
     with pytest.raises(ValueError, match="the evaluation is of 12 mazes, the pool has 3"):
-        write_pictures(result, policy, POOL[:3], tmp_path)
+        write_pictures(result, Evaluator(policy, POOL[:3]), tmp_path)
