@@ -303,26 +303,27 @@ class MaxRL(ResumableAlgorithm):
 
         return report
 
-    def update(self, rollouts: Rollouts, policy: ActorCriticPolicy, totals: Totals) -> None:
+    def update(self, rollouts: Rollouts, policy: ActorCriticPolicy | None = None, totals: Totals | None = None) -> None:
         """Take the optimizer steps of one batch.
 
         Args:
             rollouts: of the batch.
-            policy: the variant that sampled them.
-            totals: of the batch.
+            policy: the variant that sampled them; None: the model's policy.
+            totals: of the batch; None: those of the rollouts.
 
         Raises:
             ValueError: if the learning rate or the gradient is not finite; the parameters stay as they are then.
         """
-        policy.set_training_mode(True)
-        self.policy.set_training_mode(True)
+        policy = self.policy if policy is None else policy
+        for each in (policy, self.policy):  # a variant has a mode of its own
+            each.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
         rate = check_rate(self.lr_schedule(self._current_progress_remaining), f"in update {self._n_updates}")
         if self._n_updates < self.warmup_updates:
             rate *= (self._n_updates + 1) / self.warmup_updates
             update_learning_rate(self.policy.optimizer, rate)
             self.logger.record("train/learning_rate", rate)
-        terms = self._loss_terms(rollouts, totals)
+        terms = self._loss_terms(rollouts, Totals.of(rollouts, self.team) if totals is None else totals)
         for _ in range(self.n_epochs):
             self.policy.optimizer.zero_grad()
             loss = torch.zeros((), dtype=torch.float64)

@@ -17,9 +17,10 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from sera_maze.algorithm.maxrl import MaxRL
 from sera_maze.cli.app import main
-from sera_maze.sampling.sampling import StepSampler
+from sera_maze.sampling.steps import StepSampler
 from sera_maze.studies.digits.env import DigitsEnv, DigitsVecEnv, Images, all_digits
 from sera_maze.studies.digits.report import along, at_the_end, markdown, of_seeds, quantities, write_report
+from sera_maze.studies.digits.sampler import log_chances
 from sera_maze.studies.digits.study import (
     CROSS_ENTROPY,
     EXACT,
@@ -27,8 +28,9 @@ from sera_maze.studies.digits.study import (
     QUICK,
     UNIFORM,
     Setting,
+    Watch,
     digits_study,
-    log_chances,
+    images_of,
     new_model,
     split,
 )
@@ -213,14 +215,14 @@ def learner(images):
 def test_the_mean_of_many_batches_is_the_attenuated_gradient(learner, method, factor):
     """E[g] = (1/B) sum_q kappa_q grad log p_q, with the kappa of each image."""
     prompts, rollouts, draws = torch.arange(12), 6, 600
-    logs = log_chances(learner.policy, learner.images)
+    logs = log_chances(learner.policy, images_of(learner))
     assert logs.min() < np.log(0.2)
     assert logs.max() > np.log(0.5)
     parameters = [x for x in learner.policy.mlp_extractor.parameters()] + list(learner.policy.action_net.parameters())
     kappa = factor(logs.detach().exp(), rollouts)
     aim = torch.cat([x.flatten() for x in torch.autograd.grad((kappa * logs).mean(), parameters)]).double()
     model = new_model(
-        replace(TINY, hidden=8, prompts=12, learning_rate=1e-30), method, rollouts, learner.images, seed=1
+        replace(TINY, hidden=8, prompts=12, learning_rate=1e-30), method, rollouts, images_of(learner), seed=1
     )
     model.policy.load_state_dict(learner.policy.state_dict())
     model.learn(2**62, total_updates=1)
@@ -242,20 +244,21 @@ def test_the_mean_of_many_batches_is_the_attenuated_gradient(learner, method, fa
 def test_cross_entropy_is_the_exact_gradient(images):
     model = new_model(TINY, CROSS_ENTROPY, 0, few(images, 8), seed=0)
     policy = model.policy
-    logits = policy.action_net(policy.mlp_extractor.forward_actor(torch.from_numpy(model.images.pixels)))
-    labels = torch.from_numpy(model.images.labels)
+    logits = policy.action_net(policy.mlp_extractor.forward_actor(torch.from_numpy(few(images, 8).pixels)))
+    labels = torch.from_numpy(few(images, 8).labels)
     parameters = list(policy.action_net.parameters())
     expected = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, labels), parameters)
-    model.learn(2**62, total_updates=1)
+    watch = Watch()
+    model.learn(2**62, watch, total_updates=1)
     for parameter, gradient in zip(parameters, expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient)
-    ((cosine, ratio, active, failed),) = model.watched
+    ((cosine, ratio, active, failed),) = watch.watched
     assert (cosine, ratio) == (pytest.approx(1), pytest.approx(1))
     assert (active, failed) == (1, 0)
 
 
 def test_exact_probabilities_are_those_of_sampling(learner):
-    chances = learner.chances(torch.arange(12))
+    chances = log_chances(learner.policy, images_of(learner), torch.arange(12)).exp().detach()
     counts = torch.full((12,), 4000)
     rate = learner.sample(torch.arange(12), counts).successes / counts
     error = (chances * (1 - chances) / 4000).sqrt()
@@ -265,8 +268,10 @@ def test_exact_probabilities_are_those_of_sampling(learner):
 def test_sera_shares_out_by_exact_probabilities(images):
     model = new_model(TINY, EXACT, 4, few(images, 8), seed=0)
     prompts = torch.arange(8)
-    assert torch.equal(model.known_probability(prompts), model.chances(prompts))
-    assert model.allocate(prompts).counts.sum() == 32
+    estimate = model.estimate(prompts)
+    with torch.no_grad():
+        assert torch.equal(estimate.probability, log_chances(model.policy, few(images, 8), prompts).exp())
+    assert model.allocate(prompts, estimate).counts.sum() == 32
 
 
 def test_all_methods_begin_alike(images):
