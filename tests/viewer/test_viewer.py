@@ -243,7 +243,7 @@ def test_small_and_large_mazes(policy, side):
     viewer = Viewer([agent(policy, pool=pool, num_samples=4)], arrows=True, background="visits")
     picture = pixels(viewer, WINDOW_SIZE)
     assert has(picture, PALETTE.wall)
-    assert viewer.agents[0].iterations == round(0.6 * 2 * side) if side > 5 else 8
+    assert viewer.agents[0].policy.iterations == round(0.6 * 2 * side) if side > 5 else 8
 
 
 def test_two_agents_play_the_same_maze(policy):
