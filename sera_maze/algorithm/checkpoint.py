@@ -34,7 +34,7 @@ from sera_maze.storage.run_log import flush_boards
 if TYPE_CHECKING:
     from sera_maze.algorithm.maxrl import MaxRL
 
-__all__ = ["load_as", "load_checkpoint", "save_checkpoint"]
+__all__ = ["load_as", "load_checkpoint", "read_config", "save_checkpoint"]
 
 _Algorithm = TypeVar("_Algorithm", bound=ResumableAlgorithm)
 _COUNTERS = (
@@ -46,7 +46,7 @@ _RULES = ("observation", "radius", "on_wall", "max_steps")
 _LIBRARIES = ("torch", "numpy", "gymnasium", "stable-baselines3", "safetensors")
 
 
-def save_checkpoint(model: ResumableAlgorithm, folder: str | Path) -> Path:
+def save_checkpoint(model: ResumableAlgorithm, folder: str | Path, config: dict[str, Any] | None = None) -> Path:
     """Save a model into a folder, whole or not at all: until the new checkpoint is complete, the one before stays.
 
     It holds parameters, optimizer, success estimates, prompt order, counters, the arguments of the constructor, torch's
@@ -57,6 +57,7 @@ def save_checkpoint(model: ResumableAlgorithm, folder: str | Path) -> Path:
     Args:
         model: a `MaxRL` or `SERA`.
         folder: made if it is missing; a checkpoint in it is replaced, other files in it stay.
+        config: what the training was asked for, as JSON can hold it; kept for `read_config`.
 
     Returns:
         The folder.
@@ -72,6 +73,7 @@ def save_checkpoint(model: ResumableAlgorithm, folder: str | Path) -> Path:
     with model.between_batches():
         try:
             header, tensors = _header(model)
+            header["config"] = encode("config", config)
         except TypeError as error:
             raise TypeError(f"{error}. To save it all the same: a name that ends in .zip saves with pickle") from None
         mazes = None if model.env is None else plain_mazes(model.env).pool
@@ -80,6 +82,16 @@ def save_checkpoint(model: ResumableAlgorithm, folder: str | Path) -> Path:
         copies = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
     write_version(path, Contents(header, copies, pool))
     return path
+
+
+def read_config(folder: str | Path) -> dict[str, Any] | None:
+    """The config that a checkpoint was saved with; None if it was saved without one.
+
+    Raises:
+        FileNotFoundError, ValueError: as `load_checkpoint`.
+    """
+    config: dict[str, Any] | None = decode(read_version(Path(folder)).header.get("config"))
+    return config
 
 
 def load_checkpoint(

@@ -19,34 +19,37 @@ ADVANTAGES: tuple[str, ...] = get_args(Advantage)
 
 @dataclass(frozen=True)
 class MaxRLOptions:
-    """How groups of rollouts are sampled and learnt from, validated.
+    """How groups of rollouts are sampled and learnt from.
 
     Args:
         prompts_per_batch: prompts B of a batch; a smaller pool makes smaller batches.
         rollouts_per_prompt: rollouts of a prompt on average, N0; a batch has B N0 rollouts, the budget, whatever the
             allocation.
-        allocator: "uniform" (N0 each), "sera" (equal attenuation), or one of `sera_maze.allocation`: "sera_posterior"
-            (equal expected attenuation over the posteriors of a history), "vip" or "knapsack".
-        advantage: "maxrl", "rloo", "grpo", "reinforce" or "success_average", see `group_advantages`.
+        allocator: how a batch's rollouts are shared out: "uniform" (N0 each), "sera" (equal attenuation), or one of
+            `sera_maze.allocation`: "sera_posterior" (equal expected attenuation over the posteriors of a history),
+            "vip" or "knapsack".
+        advantage: how rollouts are weighed by their group's successes: "maxrl", "rloo", "grpo", "reinforce" or
+            "success_average", see `group_advantages`.
         success: where SERA's success probabilities come from: "history" (`SuccessHistory`, for prompts that come again
             and again), "critic" (the policy's value head on first observations, trained along to give the logit of
             success: also for prompts never seen before, such as `FreshMazes`), "critic_history" (a history that begins
             with the critic's answer) or "exact" (computed; needs a MazePolicy on plain mazes).
         n_min: least rollouts of an active prompt.
-        n_max: most rollouts of a prompt; None: 4 N0.
+        n_max: most rollouts of a prompt; None: 4 times rollouts_per_prompt.
         activation_threshold: a prompt is active if its group is mixed at least with this probability, see `allocate`;
             None: all prompts are active.
-        rounding: "fidelity" or "maxmin", see `allocate`.
+        rounding: how shares become whole rollouts: "fidelity" or "maxmin", see `allocate`.
         multiplicity_correction: whether rollouts of prompt q weigh N0 / N_q.
         token_mean: whether a rollout's sum over its steps becomes a mean.
         n_epochs: optimizer steps on each batch; over 1 with the clipped ratio of PPO.
-        clip_range: of that ratio.
+        clip_range: how far that ratio may go from 1.
         ent_coef: coefficient of the entropy bonus.
         critic_coef: coefficient of the success head's loss, where ``success`` uses it.
         max_grad_norm: the gradient is scaled down to this norm.
         warmup_updates: the learning rate rises linearly over so many first updates, since Adam's first steps are of
             full size whatever the gradient, and can undo a warm start.
-        sampler: "auto" (the map sampler where it gives the same result, else stepping), "map" or "step".
+        sampler: how rollouts are made: "auto" (the map sampler where it gives the same result, else stepping), "map" or
+            "step".
 
     Raises:
         ValueError, TypeError: for a value outside its range.

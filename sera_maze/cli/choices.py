@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from sera_maze.envs.generating.generate import MazeSpec
-from sera_maze.envs.layouts.files import SUFFIXES, read_layouts
-from sera_maze.envs.pools.pool import MazePool
+import tyro
+
+from sera_maze.envs.generating.spec import MazeSpec
 from sera_maze.runs.config import RunConfig
+
+if TYPE_CHECKING:
+    from sera_maze.envs.pools.pool import MazePool
+
+
+def unless_given(what: str) -> Any:
+    """Let the help of an option say what holds where it is left out."""
+    return tyro.conf.arg(help_behavior_hint=f"(default: {what})")
 
 
 def parse_size(text: str) -> tuple[int, int]:
@@ -56,6 +65,9 @@ def load_pool(path: Path) -> MazePool:
     Raises:
         FileNotFoundError, ValueError: if there are none.
     """
+    from sera_maze.envs.layouts.files import SUFFIXES, read_layouts
+    from sera_maze.envs.pools.pool import MazePool
+
     if path.is_dir():
         return MazePool.from_folder(path)
     if path.suffix.lower() in SUFFIXES:

@@ -72,7 +72,7 @@ class Comparison:
     @property
     def size(self) -> tuple[int, int]:
         """(height, width) of the mazes in grid squares."""
-        return self.groups[0].runs[0].config.size
+        return self.groups[0].runs[0].config.mazes.size
 
     @property
     def mazes(self) -> int:

@@ -29,8 +29,8 @@ class MazeOptions:
     """The mazes of a run, to train on and held out for evaluation.
 
     Args:
-        size: (height, width) of the mazes in grid squares, walls included; odd.
-        algorithm: of the generator, see `MazeSpec`.
+        size: height and width of the mazes in grid squares, walls included; odd.
+        algorithm: how the mazes are carved, see `MazeSpec`.
         num_mazes: mazes of the training pool.
         fresh_mazes: train on mazes that never come twice (`FreshMazes`) instead of a pool; num_mazes is not used then.
         distances: shortest-path distances of start and goal, as many training and held-out mazes of each; None: start
@@ -96,7 +96,7 @@ class RunConfig:
         method: how it is trained.
         warm_start: updates that imitate shortest paths, before the reinforcement learning.
         updates: updates of the reinforcement learning.
-        learning_rate: of the first update; it falls linearly to zero.
+        learning_rate: that of the first update; it falls linearly to zero.
         eval_every: updates between evaluations on the held-out mazes.
         num_samples: rollouts for each held-out maze.
         seed: fixes mazes, parameters and rollouts.
@@ -123,7 +123,7 @@ class RunConfig:
                 "success='critic', success='exact' or allocator='uniform'"
             )
         if math.isinf(self.method.max_grad_norm):
-            raise ValueError("max_grad_norm=inf is out of range; allowed in a file is a finite number above 0")
+            raise ValueError("max_grad_norm=inf is out of range; allowed in a run is a finite number above 0")
 
     @classmethod
     def of(cls, **options: Any) -> RunConfig:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sera_maze.coverage.callback import read_history
 from sera_maze.coverage.unbiased import coverage
+from sera_maze.envs.ground.options import differences, leaves
 from sera_maze.runs.config import RunConfig
 from sera_maze.runs.folder import COVERAGE, TABLE, require_run
 from sera_maze.runs.training import held_out_pool
@@ -89,7 +90,7 @@ def read_run(folder: Path) -> Run:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         ks, successes, lengths = _outcomes(data)
-        said = list(config.size), config.num_samples
+        said = list(config.mazes.size), config.num_samples
         if (data["size"], data["num_samples"]) != said:
             raise ValueError("it is of mazes of another size, or of another number of rollouts, than config.json says")
         for entry in history:
@@ -164,6 +165,7 @@ def _check_entry(entry: dict[str, Any], ks: tuple[int, ...]) -> None:
 
 def _check_comparable(one: Run, other: Run) -> None:
     remedy = "compare runs that are evaluated alike"
+    differing = differences(one.config, other.config)
     for name, what in (
         ("size", "mazes of different sizes"),
         ("algorithm", "different held-out mazes"),
@@ -171,8 +173,8 @@ def _check_comparable(one: Run, other: Run) -> None:
         ("distances", "different held-out mazes"),
         ("num_samples", "different numbers of rollouts for each held-out maze"),
     ):
-        first, second = getattr(one.config, name), getattr(other.config, name)
-        if first != second:
+        if name in differing:
+            first, second = differing[name]
             said = f"{name}={first!r} and {second!r}"
             raise ValueError(f"{one.folder} and {other.folder} have {what} ({said}); {remedy}")
     if not set(one.ks) & set(other.ks):
@@ -194,8 +196,9 @@ def _check_same_mazes(one: Sequence[Run], other: Sequence[Run]) -> None:
 
 def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
     """What differs between the groups; of a single one the name of its folder, that of the lowest seed."""
-    configs = [asdict(members[0].config) for members in groups]
-    names = [name for name in configs[0] if name != "seed" and len({str(config[name]) for config in configs}) > 1]
-    if not names:
+    configs = [members[0].config for members in groups]
+    differing = {name for config in configs for name in differences(configs[0], config)} - {"seed"}
+    if not differing:
         return [members[0].folder.resolve().name for members in groups]
-    return [", ".join(f"{name}={config[name]}" for name in names) for config in configs]
+    told = [{name: value for name, value in leaves(config).items() if name in differing} for config in configs]
+    return [", ".join(f"{name}={value}" for name, value in options.items()) for options in told]

@@ -9,23 +9,18 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from sera_maze.algorithm.checkpoint import load_checkpoint
+from sera_maze.algorithm.checkpoint import load_checkpoint, read_config
 from sera_maze.storage.files import POINTER
 from sera_maze.envs.ground.checks import check_int
+from sera_maze.envs.ground.options import differences
 from sera_maze.algorithm.maxrl import MaxRL
 from sera_maze.runs.config import RunConfig
 
 CONFIG, CHECKPOINT, LOGS, TABLE, COVERAGE = "config.json", "checkpoint", "tensorboard", "evaluation", "coverage.jsonl"
 _LOCK = ".lock"
-_POLICY = ("channels", "iterations")
-_OPTIONS = (
-    "prompts_per_batch", "rollouts_per_prompt", "n_max", "allocator", "advantage", "success", "activation_threshold",
-    "max_grad_norm", "seed",
-)  # fmt: skip
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 
 
@@ -60,35 +55,22 @@ def open_run(folder: Path, device: str = "auto") -> tuple[MaxRL, RunConfig]:
     return load_checkpoint(folder / CHECKPOINT, device=device), config
 
 
-def check_same_run(model: MaxRL, expected: MaxRL, folder: Path) -> None:
-    """Check that a checkpoint was trained as the run's config says, but for the number of updates.
+def check_trained_as(config: RunConfig, folder: Path) -> None:
+    """Check that a run's checkpoint was trained as its config says, but for the number of updates.
 
-    Args:
-        model: from the checkpoint.
-        expected: made anew from the config.
-        folder: of the run.
+    Checkpoints of earlier versions do not say how they were trained, and pass.
 
     Raises:
         ValueError: naming the first option that differs.
     """
-    one, other = model.policy_kwargs or {}, expected.policy_kwargs or {}
-    pairs: list[tuple[str, Any, Any]] = [(name, one.get(name), other.get(name)) for name in _POLICY]
-    for name in _OPTIONS:
-        pairs.append((name, getattr(model, name), getattr(expected, name)))
-    pairs.append(("learning_rate", model.lr_schedule(1.0), expected.lr_schedule(1.0)))
-    trained_rules, said_rules = model.fast_path.rules, expected.fast_path.rules
-    assert trained_rules is not None
-    assert said_rules is not None
-    pairs.append(("on_wall", trained_rules.on_wall, said_rules.on_wall))
-    known, wanted = model.prompt_state(), expected.prompt_state()
-    assert known is not None
-    assert wanted is not None
-    pairs.append(("mazes", known.mazes, wanted.mazes))
-    for name, trained, said in pairs:
-        if trained != said:
+    trained = read_config(folder / CHECKPOINT)
+    if trained is None:
+        return
+    for name, (said, was) in differences(config, RunConfig.from_dict(trained)).items():
+        if name != "updates":
             raise ValueError(
-                f"{folder / CONFIG} says {name}={said!r}, but the checkpoint was trained with {trained!r}: put the "
-                "file back as it was (only updates may change), or start another run"
+                f"{folder / CONFIG} says {name}={said!r}, but the checkpoint was trained with {was!r}: put the file "
+                "back as it was (only updates may change), or start another run"
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -27,7 +28,7 @@ from sera_maze.algorithm.maxrl import MaxRL
 from sera_maze.policies.network import default_iterations
 from sera_maze.policies.maze import MazePolicy, check_iterations
 from sera_maze.runs.config import RunConfig
-from sera_maze.runs.folder import CHECKPOINT, CONFIG, COVERAGE, LOGS, TABLE, check_same_run, has_checkpoint, locked
+from sera_maze.runs.folder import CHECKPOINT, CONFIG, COVERAGE, LOGS, TABLE, check_trained_as, has_checkpoint, locked
 from sera_maze.storage.run_log import resumed_logger
 
 _SAVE_SECONDS = 30.0
@@ -43,32 +44,33 @@ def ks_of(config: RunConfig) -> tuple[int, ...]:
 
 def held_out_pool(config: RunConfig) -> MazePool:
     """The held-out mazes of a run: the shipped ones where they fit, else generated ones."""
-    if _is_papers_kind(config) and config.held_out_mazes == PAPERS_HELD_OUT_MAZES:
+    if _is_papers_kind(config) and config.mazes.held_out_mazes == PAPERS_HELD_OUT_MAZES:
         return MazePool.papers("held_out")
-    return _generated(config, config.held_out_mazes, config.seed + _HELD_OUT_STREAM, [])
+    return _generated(config, config.mazes.held_out_mazes, config.seed + _HELD_OUT_STREAM, [])
 
 
 def _generated(config: RunConfig, count: int, seed: int, exclude: list[MazePool]) -> MazePool:
-    if config.distances is None:
-        return MazePool.generate(count, config.size, config.algorithm, seed, exclude=exclude)
-    each = count // len(config.distances)
-    return MazePool.graded(each, config.distances, config.size, config.algorithm, seed, exclude=exclude)
+    mazes = config.mazes
+    if mazes.distances is None:
+        return MazePool.generate(count, mazes.size, mazes.algorithm, seed, exclude=exclude)
+    each = count // len(mazes.distances)
+    return MazePool.graded(each, mazes.distances, mazes.size, mazes.algorithm, seed, exclude=exclude)
 
 
 def pools(config: RunConfig) -> tuple[Mazes, MazePool]:
     """The training mazes and the held-out pool of a run; they share no walls."""
-    held_out = held_out_pool(config)
-    if config.fresh_mazes:
-        return FreshMazes(config.size, config.algorithm, config.seed, exclude=held_out), held_out
-    if _is_papers_kind(config) and (config.num_mazes, len(held_out)) == (PAPERS_TRAINING_MAZES, PAPERS_HELD_OUT_MAZES):
+    mazes, held_out = config.mazes, held_out_pool(config)
+    if mazes.fresh_mazes:
+        return FreshMazes(mazes.size, mazes.algorithm, config.seed, exclude=held_out), held_out
+    if _is_papers_kind(config) and (mazes.num_mazes, len(held_out)) == (PAPERS_TRAINING_MAZES, PAPERS_HELD_OUT_MAZES):
         return MazePool.papers("train"), held_out
-    return _generated(config, config.num_mazes, config.seed, [held_out]), held_out
+    return _generated(config, mazes.num_mazes, config.seed, [held_out]), held_out
 
 
 def unseen_pool(config: RunConfig, count: int, size: tuple[int, int]) -> MazePool:
     """Mazes of any size with the run's algorithm, none of which the run has trained on or is evaluated on."""
-    seen = [] if size != config.size else [pool for pool in pools(config) if isinstance(pool, MazePool)]
-    return MazePool.generate(count, size, config.algorithm, config.seed + _EVALUATION_STREAM, exclude=seen)
+    seen = [] if size != config.mazes.size else [pool for pool in pools(config) if isinstance(pool, MazePool)]
+    return MazePool.generate(count, size, config.mazes.algorithm, config.seed + _EVALUATION_STREAM, exclude=seen)
 
 
 def trained_on(model: MaxRL, pool: MazePool) -> int:
@@ -81,28 +83,25 @@ def trained_on(model: MaxRL, pool: MazePool) -> int:
 
 
 def _is_papers_kind(config: RunConfig) -> bool:
-    kind = (config.size, config.algorithm, config.distances)
+    kind = (config.mazes.size, config.mazes.algorithm, config.mazes.distances)
     return kind == (PAPERS_SPEC.size, PAPERS_SPEC.algorithm, None)
 
 
 def build_model(config: RunConfig, pool: Mazes, device: str = "auto") -> MaxRL:
     """A fresh model of a run."""
     return MaxRL(
-        "MazePolicy", MazeEnv(pool, on_wall=config.on_wall), LinearSchedule(config.learning_rate, 0.0, 1.0),
-        prompts_per_batch=config.prompts_per_batch, rollouts_per_prompt=config.rollouts_per_prompt,
-        allocator=config.allocator, advantage=config.advantage, success=config.success, n_max=config.n_max,
-        activation_threshold=config.activation_threshold, max_grad_norm=config.max_grad_norm,
-        policy_kwargs={"channels": config.channels, "iterations": config.iterations}, seed=config.seed, device=device,
+        "MazePolicy", MazeEnv(pool, on_wall=config.mazes.on_wall), LinearSchedule(config.learning_rate, 0.0, 1.0),
+        **asdict(config.method), policy_kwargs=asdict(config.policy), seed=config.seed, device=device,
     )  # fmt: skip
 
 
 class RunCallback(BaseCallback):
     """Saves checkpoints now and then, and shows the progress: a bar, or lines where there is no terminal."""
 
-    def __init__(self, folder: Path, progress: Progress, coverage: CoverageCallback, updates: int):
+    def __init__(self, folder: Path, progress: Progress, coverage: CoverageCallback, config: RunConfig):
         super().__init__()
-        self.folder, self.progress, self.coverage, self.updates = folder, progress, coverage, updates
-        self.task = progress.add_task("training", total=updates, figures="")
+        self.folder, self.progress, self.coverage, self.config = folder, progress, coverage, config
+        self.task = progress.add_task("training", total=config.updates, figures="")
         self._saved = time.monotonic()
         self._told: int | None = None
 
@@ -113,7 +112,7 @@ class RunCallback(BaseCallback):
         self._show()
         if time.monotonic() - self._saved > _SAVE_SECONDS:
             assert isinstance(self.model, MaxRL)
-            save_checkpoint(self.model, self.folder / CHECKPOINT)
+            _save(self.model, self.folder, self.config)
             self._saved = time.monotonic()
 
     def _on_training_end(self) -> None:
@@ -129,7 +128,7 @@ class RunCallback(BaseCallback):
             figures += "  held out: " + ", ".join(f"pass@{k} {100 * last[f'coverage/pass@{k}']:.1f}" for k in shown)
             console = self.progress.console
             if not console.is_terminal and last["update"] not in (self._told, 0):
-                console.print(f"update {update} of {self.updates}: {figures}")
+                console.print(f"update {update} of {self.config.updates}: {figures}")
                 self._told = last["update"]
         self.progress.update(self.task, completed=update, figures=figures)
 
@@ -153,24 +152,22 @@ def train(
             comes upon numbers that are not finite; the last checkpoint stays then.
     """
     started = time.monotonic()
-    console.print("making mazes")
-    pool, held_out = pools(config)
-    model = build_model(config, pool, device)  # which refuses what cannot be, before anything is written
+    new = None if resume else _new(config, console, device)  # which refuses what cannot be, before anything is written
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         if resume and has_checkpoint(folder):
-            fresh = model
-            model = load_checkpoint(folder / CHECKPOINT, device=device)
-            check_same_run(model, fresh, folder)
+            check_trained_as(config, folder)
+            model, held_out = load_checkpoint(folder / CHECKPOINT, device=device), held_out_pool(config)
             console.print(f"going on after update {model._n_updates} of {config.updates}")
         else:
+            model, held_out = new or _new(config, console, device)
             config.save(folder / CONFIG)
             _begin(model, config, console, len(held_out))
-            save_checkpoint(model, folder / CHECKPOINT)
+            _save(model, folder, config)
         if model.num_timesteps == 0:  # what was logged before a stop is logged again
             shutil.rmtree(folder / LOGS, ignore_errors=True)
             (folder / COVERAGE).unlink(missing_ok=True)
-        if model._n_updates < config.updates:  # the table of an end that was nearer is none of this one
+        if model._n_updates < config.updates:  # an earlier, shorter run's table does not belong to this run
             for name in (f"{TABLE}.json", f"{TABLE}.md", SOLVED, FAILED):
                 (folder / name).unlink(missing_ok=True)
         _learn(model, held_out, config, folder, console)
@@ -180,11 +177,22 @@ def train(
     return evaluation
 
 
+def _new(config: RunConfig, console: Console, device: str) -> tuple[MaxRL, MazePool]:
+    """The model of a run that begins, and its held-out mazes."""
+    console.print("making mazes")
+    pool, held_out = pools(config)
+    return build_model(config, pool, device), held_out
+
+
+def _save(model: MaxRL, folder: Path, config: RunConfig) -> None:
+    save_checkpoint(model, folder / CHECKPOINT, asdict(config))
+
+
 def _begin(model: MaxRL, config: RunConfig, console: Console, held_out: int) -> None:
     """The warm start of a fresh run."""
     started = time.monotonic()
-    height, width = config.size
-    kind = "fresh" if config.fresh_mazes else f"{model.num_prompts}"
+    height, width = config.mazes.size
+    kind = "fresh" if config.mazes.fresh_mazes else f"{model.num_prompts}"
     console.print(f"{kind} training mazes and {held_out} held-out ones of {height}x{width} squares")
     if not config.warm_start:
         return
@@ -201,18 +209,18 @@ def _learn(model: MaxRL, held_out: MazePool, config: RunConfig, folder: Path, co
         log_path=folder / COVERAGE,
     )  # fmt: skip
     with _progress(console) as progress:
-        callback = RunCallback(folder, progress, coverage, config.updates)
+        callback = RunCallback(folder, progress, coverage, config)
         try:
             model.learn(
                 _NO_END, CallbackList([coverage, callback]), reset_num_timesteps=False, total_updates=config.updates
             )
         except (KeyboardInterrupt, SystemExit):  # rich exits when nobody reads its output any more
             # The batch in progress is dropped: what is saved is a state between two batches.
-            save_checkpoint(model, folder / CHECKPOINT)
+            _save(model, folder, config)
             raise
         finally:
             model.logger.close()
-    save_checkpoint(model, folder / CHECKPOINT)
+    _save(model, folder, config)
 
 
 def _progress(console: Console) -> Progress:
@@ -240,7 +248,7 @@ def evaluate_run(
     """
     assert isinstance(model.policy, MazePolicy)
     usual = model.policy.iterations
-    if iterations is None and pool.size != config.size:
+    if iterations is None and pool.size != config.mazes.size:
         iterations = default_iterations(*pool.size)
     wanted = usual if iterations is None else check_iterations(iterations)
     folder.mkdir(parents=True, exist_ok=True)
@@ -248,7 +256,7 @@ def evaluate_run(
     try:
         evaluation = evaluate(
             model.policy, pool, num_samples=config.num_samples, ks=ks_of(config),
-            rules=MazeRules(pool.size, on_wall=config.on_wall), seed=config.seed,
+            rules=MazeRules(pool.size, on_wall=config.mazes.on_wall), seed=config.seed,
         )  # fmt: skip
         write_pictures(evaluation, model.policy, pool, folder)
     finally:

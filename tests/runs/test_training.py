@@ -58,7 +58,7 @@ def test_a_run_tells_what_it_did(run):
 def test_a_run_leaves_its_files(run):
     folder, _ = run
     config = RunConfig.load(folder / "config.json")
-    assert (config.size, config.updates, config.seed) == ((7, 7), 8, 0)
+    assert (config.mazes.size, config.updates, config.seed) == ((7, 7), 8, 0)
     table = json.loads((folder / "evaluation.json").read_text())
     assert table
     assert "| k |" in (folder / "evaluation.md").read_text().replace("  ", " ").replace("|  k |", "| k |")
@@ -155,25 +155,25 @@ def test_fresh_mazes(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "fresh training mazes and 20 held-out ones" in done.stdout
     model, config = open_run(tmp_path / "run")
-    assert (config.fresh_mazes, config.success) == (True, "critic")
+    assert (config.mazes.fresh_mazes, config.method.success) == (True, "critic")
     mazes, held_out = pools(config)
     assert model.fast_path.pool.digest == mazes.digest
     assert model.prompt_order.position == 8 * 16
     walls = {maze.tobytes() for maze in held_out.walls}
     assert not any(maze.tobytes() in walls for maze in mazes.arrays(range(500)).walls)
     with pytest.raises(ValueError, match="success='critic'"):
-        RunConfig(fresh_mazes=True)
+        RunConfig.of(fresh_mazes=True)
 
 
 def test_mazes_of_several_distances():
-    config = RunConfig(size=(9, 9), num_mazes=12, held_out_mazes=6, distances=[4, 12, 8])
-    assert config.distances == (4, 12, 8)
+    config = RunConfig.of(size=(9, 9), num_mazes=12, held_out_mazes=6, distances=[4, 12, 8])
+    assert config.mazes.distances == (4, 12, 8)
     mazes, held_out = pools(config)
     assert mazes.shortest_lengths.tolist() == [4] * 4 + [12] * 4 + [8] * 4
     assert held_out.shortest_lengths.tolist() == [4, 4, 12, 12, 8, 8]
     assert not {maze.tobytes() for maze in held_out.walls} & {maze.tobytes() for maze in mazes.walls}
     # Of the papers' kind but for the distances: not the shipped mazes.
-    assert held_out_pool(RunConfig(distances=(4, 8))).shortest_lengths.tolist() == [4] * 128 + [8] * 128
+    assert held_out_pool(RunConfig.of(distances=(4, 8))).shortest_lengths.tolist() == [4] * 128 + [8] * 128
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_mazes_of_several_distances():
 )
 def test_options_of_studies_are_checked(options, words):
     with pytest.raises(ValueError, match=words):
-        RunConfig(**options)
+        RunConfig.of(**options)
 
 
 def test_a_config_of_before_these_options_is_read(tmp_path):
@@ -205,7 +205,7 @@ def test_a_config_of_before_these_options_is_read(tmp_path):
 
 
 def test_presets():
-    assert PRESETS["default"].size == (17, 17)
+    assert PRESETS["default"].mazes.size == (17, 17)
     paper = PRESETS["paper"]
     assert (paper.num_mazes, paper.prompts_per_batch, paper.rollouts_per_prompt, paper.n_max, paper.updates) == (
         7424, 256, 128, 512, 3000,
