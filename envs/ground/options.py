@@ -21,7 +21,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard, TypeVar, get_args, get_origin, get_type_hints
 
 from sera_maze.envs.ground.checks import as_number, check_choice, check_flag, check_int
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Tree = TypeVar("Tree", bound=DataclassInstance)
 
-_ENTRY = re.compile(r"^    (\w+): ", re.MULTILINE)
+_ENTRY = re.compile(r"^    (\w[\w, ]*): ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,17 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
     return value
 
 
+def is_tree(value: object) -> TypeGuard[DataclassInstance]:
+    """Whether an option's value is itself a tree of options."""
+    return is_dataclass(value) and not isinstance(value, type)
+
+
 def leaves(tree: DataclassInstance) -> dict[str, Any]:
     """Name -> value of every option in a tree."""
     found: dict[str, Any] = {}
     for field in fields(tree):
         value = getattr(tree, field.name)
-        found |= leaves(value) if is_dataclass(value) else {field.name: value}
+        found |= leaves(value) if is_tree(value) else {field.name: value}
     return found
 
 
@@ -138,7 +143,7 @@ def _changed(tree: Tree, changes: Mapping[str, Any]) -> Tree:
     parts = {}
     for field in fields(tree):
         value = getattr(tree, field.name)
-        parts[field.name] = _changed(value, changes) if is_dataclass(value) else changes.get(field.name, value)
+        parts[field.name] = _changed(value, changes) if is_tree(value) else changes.get(field.name, value)
     return replace(tree, **parts)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import fields, is_dataclass, make_dataclass
+from dataclasses import fields, make_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import tyro
 
 from sera_maze.cli.choices import parse_size
-from sera_maze.envs.ground.options import descriptions, leaves, option_types, without_none
+from sera_maze.envs.ground.options import descriptions, is_tree, leaves, option_types, without_none
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -28,8 +28,8 @@ def flags(tree: DataclassInstance) -> Any:
     parts: list[tuple[str, Any, Any]] = []
     for field in fields(tree):
         value = getattr(tree, field.name)
-        if is_dataclass(value):
-            part = flags(value)  # type: ignore[arg-type]
+        if is_tree(value):
+            part = flags(value)
             parts.append((field.name, type(part), part))
         else:
             parts.append((field.name, *_flag(types[field.name], value, texts.get(field.name, ""))))
@@ -53,7 +53,7 @@ def _flag(kind: Any, value: Any, text: str) -> tuple[Any, Any]:
     else:
         text, _, decides = text.partition(_UNLESS_GIVEN)
         hint = tyro.conf.arg(help=f"{text}.", help_behavior_hint=f"(default: {_NONE}, {decides.rstrip('.')})")
-    return Annotated[Union[kind, Literal[_NONE]], hint], _NONE if value is None else value  # type: ignore[valid-type]  # noqa: UP007
+    return Annotated[Union[kind, Literal[_NONE]], hint], _NONE if value is None else value  # noqa: UP007
 
 
 def options_of(given: DataclassInstance) -> dict[str, Any]:
@@ -62,5 +62,5 @@ def options_of(given: DataclassInstance) -> dict[str, Any]:
     Raises:
         ValueError: for a size that is none.
     """
-    options = {name: None if value == _NONE else value for name, value in leaves(given).items()}
+    options: dict[str, Any] = {name: None if value == _NONE else value for name, value in leaves(given).items()}
     return {**options, "size": parse_size(options["size"])}

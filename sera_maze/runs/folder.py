@@ -13,11 +13,11 @@ from pathlib import Path
 import torch
 
 from sera_maze.algorithm.checkpoint import load_checkpoint, read_config
-from sera_maze.storage.files import POINTER
+from sera_maze.algorithm.maxrl import MaxRL
 from sera_maze.envs.ground.checks import check_int
 from sera_maze.envs.ground.options import differences
-from sera_maze.algorithm.maxrl import MaxRL
 from sera_maze.runs.config import RunConfig
+from sera_maze.storage.files import POINTER
 
 CONFIG, CHECKPOINT, LOGS, TABLE, COVERAGE = "config.json", "checkpoint", "tensorboard", "evaluation", "coverage.jsonl"
 _LOCK = ".lock"

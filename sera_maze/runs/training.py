@@ -13,20 +13,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.utils import LinearSchedule
 
-from sera_maze.coverage.callback import CoverageCallback
 from sera_maze.algorithm.checkpoint import load_checkpoint, save_checkpoint
-from sera_maze.coverage.unbiased import KS
-from sera_maze.envs.ground.atomic_files import write_text
-from sera_maze.envs.pools.fresh import FreshMazes, Mazes
-from sera_maze.envs.layouts.layout import digest_content
-from sera_maze.envs.play.maze import MazeEnv
-from sera_maze.envs.pools.pool import PAPERS_HELD_OUT_MAZES, PAPERS_SPEC, PAPERS_TRAINING_MAZES, MazePool
-from sera_maze.envs.play.rules import MazeRules
+from sera_maze.algorithm.maxrl import MaxRL
+from sera_maze.coverage.callback import CoverageCallback
 from sera_maze.coverage.evaluation import Evaluation, evaluate
 from sera_maze.coverage.path_sheets import FAILED, SOLVED, write_pictures
-from sera_maze.algorithm.maxrl import MaxRL
-from sera_maze.policies.network import default_iterations
+from sera_maze.coverage.unbiased import KS
+from sera_maze.envs.ground.atomic_files import write_text
+from sera_maze.envs.layouts.layout import digest_content
+from sera_maze.envs.play.maze import MazeEnv
+from sera_maze.envs.play.rules import MazeRules
+from sera_maze.envs.pools.fresh import FreshMazes, Mazes
+from sera_maze.envs.pools.pool import PAPERS_HELD_OUT_MAZES, PAPERS_SPEC, PAPERS_TRAINING_MAZES, MazePool
 from sera_maze.policies.maze import MazePolicy, check_iterations
+from sera_maze.policies.network import default_iterations
 from sera_maze.runs.config import RunConfig
 from sera_maze.runs.folder import CHECKPOINT, CONFIG, COVERAGE, LOGS, TABLE, check_trained_as, has_checkpoint, locked
 from sera_maze.storage.run_log import resumed_logger
