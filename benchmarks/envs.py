@@ -21,7 +21,7 @@ import gymnasium as gym
 import numpy as np
 
 from sera_maze.envs import MazeEnv, MazePool, MazeVectorEnv, generate_layouts
-from sera_maze.envs.generating.generate import ALGORITHMS
+from sera_maze.envs.generating.spec import ALGORITHMS
 
 ROUNDS = 7
 Work = Callable[[], int]  # does some work and returns how many units it was

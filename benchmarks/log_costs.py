@@ -58,7 +58,7 @@ class Training(NamedTuple):
         coverage = CoverageCallback(
             held_out, num_samples=config.num_samples, ks=ks_of(config), eval_freq_updates=EVALUATION
         )
-        model.learn(2**62, coverage, reset_num_timesteps=False, total_updates=MAZES // config.prompts_per_batch)
+        model.learn(2**62, coverage, reset_num_timesteps=False, total_updates=MAZES // config.method.prompts_per_batch)
         model.total_updates = config.updates
         return cls(model, coverage)
 

@@ -33,7 +33,7 @@ def test_python_blocks_run(code, tmp_path):
 @pytest.fixture
 def runs(tmp_path):
     """Two trained agents in the folders that the README's commands name; training them takes half a minute there."""
-    config = RunConfig(
+    config = RunConfig.of(
         size=(7, 7), num_mazes=40, held_out_mazes=152, warm_start=40, updates=4, prompts_per_batch=16,
         rollouts_per_prompt=8, channels=8, iterations=8, eval_every=2, num_samples=256,
     )  # fmt: skip

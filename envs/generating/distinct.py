@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sera_maze.envs.generating.generate import LayoutArrays, MazeSpec, generate_until_failure
+from sera_maze.envs.generating.generate import LayoutArrays, generate_until_failure
+from sera_maze.envs.generating.spec import MazeSpec
 from sera_maze.envs.layouts.layout import digest_content
 
 # Generation gives up when this many mazes (and 50 for each asked for) in a row bring no new one: collecting all of

@@ -6,22 +6,17 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sera_maze.envs.generating.carving import numbering
 from sera_maze.envs.generating.kernels import MAX_ATTEMPTS, fill_mazes
-from sera_maze.envs.ground.checks import as_number, as_sides
+from sera_maze.envs.generating.spec import ALGORITHMS, ENDPOINTS, MAX_SEED, MazeSpec
 from sera_maze.envs.ground.checks import check_choice as check_choice
 from sera_maze.envs.ground.checks import check_int as check_int
 
-ALGORITHMS = ("prim", "dfs", "kruskal", "wilson", "division", "rooms")
-ENDPOINTS = ("corners", "random", "farthest", "distance")
-MAX_SIDE, MAX_SEED = 2**12, 2**64 - 1
-_BRAID = "a probability from 0 (none) to 1 (all dead ends)"
 # What a thread makes at a time: enough to make the call's cost vanish, and little enough to stop soon when asked to.
 _CHUNK_MAZES, _CHUNK_SQUARES = 256, 2**18
 
@@ -34,66 +29,6 @@ class LayoutArrays(NamedTuple):
     walls: NDArray[np.bool_]  # (M, H, W), True where there is a wall
     start: NDArray[np.int64]  # (M, 2), (row, column)
     goal: NDArray[np.int64]  # (M, 2), (row, column)
-
-
-@dataclass(frozen=True)
-class MazeSpec:
-    """What to generate, validated: everything but the seed and the number of mazes.
-
-    Args:
-        size: (height, width) in grid squares, walls included; both odd, with at least two cells (3x5 is the smallest).
-            One int means a square.
-        algorithm: "prim" (the papers' randomized Prim), "dfs", "kruskal", "wilson" (every spanning tree has the same
-            probability), "division" (recursive division), or "rooms" (rooms and corridors, often several solutions).
-        braid: probability, 0 to 1, with which each dead end is opened, row by row, so that several solutions may exist.
-            An opening can lead into another dead end, which then is none any more.
-        openings: number of further walls between cells removed at random (all of them if there are fewer).
-        endpoints: "corners" (start top left, goal bottom right: the papers'), "random" (two different cells),
-            "farthest" (the two cells farthest apart, in random order), or "distance".
-        distance: for endpoints="distance": moves on a shortest path from start to goal; even, since cells lie two
-            squares apart.
-
-    Raises:
-        ValueError: for a value outside these ranges.
-        TypeError: for a value of another type.
-    """
-
-    size: tuple[int, int]
-    algorithm: str = "prim"
-    braid: float = 0.0
-    openings: int = 0
-    endpoints: str = "corners"
-    distance: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "size", _checked_size(self.size))
-        check_choice("algorithm", self.algorithm, ALGORITHMS)
-        check_choice("endpoints", self.endpoints, ENDPOINTS)
-        braid = as_number("braid", self.braid, _BRAID)
-        if not 0 <= braid <= 1:
-            raise ValueError(f"braid={self.braid!r} is out of range; allowed is {_BRAID}")
-        object.__setattr__(self, "braid", braid)
-        object.__setattr__(self, "openings", check_int("openings", self.openings, 0, 2**31 - 1))
-        self._check_distance()
-
-    def _check_distance(self) -> None:
-        if (self.distance is None) != (self.endpoints != "distance"):
-            raise ValueError(
-                f"distance={self.distance!r} does not go with endpoints={self.endpoints!r}; "
-                "endpoints='distance' needs a distance in moves, and the others take none"
-            )
-        if self.distance is not None:
-            longest = self.size[0] * self.size[1] // 2
-            distance = check_int("distance", self.distance, 2, longest)
-            if distance % 2:
-                raise ValueError(
-                    f"distance={distance} is odd; start and goal lie on cells, two squares apart: use even"
-                )
-            object.__setattr__(self, "distance", distance)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON can hold them."""
-        return {**asdict(self), "size": list(self.size)}
 
 
 def generate_layouts(
@@ -203,22 +138,6 @@ def _in_order(fill: Callable[[int], Result], lows: Sequence[int], num_threads: i
         yield from executor.map(fill, lows)
     finally:
         executor.shutdown(cancel_futures=True)
-
-
-def _checked_size(size: object) -> tuple[int, int]:
-    height, width = as_sides(size)
-    for name, side in (("height", height), ("width", width)):
-        if not 3 <= side <= MAX_SIDE or side % 2 == 0:
-            hint = f"; the nearest sizes are {max(3, side - 1)} and {max(5, side + 1)}" if 3 < side < MAX_SIDE else ""
-            raise ValueError(
-                f"size={height}x{width}: the {name} {side} is not an odd number from 3 to {MAX_SIDE}: sizes count "
-                f"grid squares, walls included, and walls and cells alternate{hint}"
-            )
-    if height == width == 3:
-        raise ValueError(
-            "size=3x3 has a single cell, so no room for start and goal; the smallest sizes are 3x5 and 5x3"
-        )
-    return height, width
 
 
 def _available_cores() -> int:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
 # (row, column) steps of the four actions UP, DOWN, LEFT, RIGHT, in the order of their numbers 0 to 3.
 ACTION_NAMES = ("UP", "DOWN", "LEFT", "RIGHT")
 ACTION_STEPS: tuple[tuple[int, int], ...] = ((-1, 0), (1, 0), (0, -1), (0, 1))
+OnWall = Literal["fail", "stay"]  # what a move into a wall does: it ends the episode, or leaves the agent where it is
 
 
 def action_masks(walls: NDArray[np.bool_]) -> NDArray[np.bool_]:

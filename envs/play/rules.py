@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
-from sera_maze.envs.generating.generate import MAX_SEED, MAX_SIDE, MazeSpec
+from sera_maze.envs.generating.spec import MAX_SEED, MAX_SIDE, MazeSpec
 from sera_maze.envs.ground.checks import as_sides, check_choice, check_int
+from sera_maze.envs.layouts.moves import OnWall
 from sera_maze.envs.pools.fresh import FreshMazes, Mazes
 from sera_maze.envs.pools.pool import MazePool
 
 OBSERVATIONS = ("grid", "local", "tokens", "dict")
-ON_WALL = ("fail", "stay")
+ON_WALL: tuple[str, ...] = get_args(OnWall)
 RENDER_MODES = ("human", "rgb_array", "ansi")
 # The papers allow 180 moves in a 17x17 maze; other sizes get the same number of moves for each grid square.
 _PAPERS_MAX_STEPS, _PAPERS_SQUARES = 180, 17 * 17

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sera_maze.envs.generating.generate import MAX_SEED, LayoutArrays, MazeSpec, generate_from_spec
+from sera_maze.envs.generating.generate import LayoutArrays, generate_from_spec
+from sera_maze.envs.generating.spec import MAX_SEED, MazeSpec
 from sera_maze.envs.ground.checks import as_integer, check_int
 from sera_maze.envs.layouts.layout import MazeLayout, digest_content
 from sera_maze.envs.pools.arrays import no_such_maze

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sera_maze.envs.generating.distinct import generate_distinct
-from sera_maze.envs.generating.generate import MAX_SEED, LayoutArrays, MazeSpec
+from sera_maze.envs.generating.generate import LayoutArrays
+from sera_maze.envs.generating.spec import MAX_SEED, MazeSpec
 from sera_maze.envs.ground.checks import as_integer, as_list, check_choice, check_int
 from sera_maze.envs.ground.errors import LayoutError
 from sera_maze.envs.layouts.distances import shortest_lengths

@@ -98,7 +98,7 @@ def write_checkpoint(folder: Path, saved: Saved) -> None:
         "log_folder": saved.log_folder,
         "optimizers": saved.optimizers,
         "prompts": None,
-        "config": saved.config,
+        "config": encode("config", saved.config),
     }
     if saved.prompts is not None:
         known = saved.prompts
@@ -137,7 +137,7 @@ def read_checkpoint(folder: Path) -> Saved:
             optimizers=header["optimizers"],
             prompts=_prompts(header["prompts"], tensors, folder),
             random={"cpu": tensors["random/cpu"], **tensors_of("random", tensors)},
-            config=header.get("config"),
+            config=decode(header.get("config")),
             version=header.get("package_version", ""),
         )
     except (KeyError, AttributeError, TypeError) as error:

@@ -7,6 +7,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from typing import Any, ClassVar
 
@@ -22,13 +23,14 @@ from typing_extensions import Self
 from sera_maze.algorithm.batch_log import batch_figures
 from sera_maze.algorithm.estimators import make_estimator
 from sera_maze.algorithm.imitation import warm_start
-from sera_maze.algorithm.option_checks import check_options, check_rate
+from sera_maze.algorithm.options import MaxRLOptions, check_rate, with_options
 from sera_maze.algorithm.prompt_order import PromptOrder
 from sera_maze.algorithm.resumable import ResumableAlgorithm, uninterrupted
 from sera_maze.allocation.advantages import group_advantages
 from sera_maze.allocation.allocation import Allocation
 from sera_maze.allocation.registry import Bounds, share_out
 from sera_maze.allocation.success import Estimate
+from sera_maze.envs.ground.checks import check_int
 from sera_maze.policies.asking import varied
 from sera_maze.policies.maze import MazePolicy
 from sera_maze.policies.small_grid import SmallGridPolicy
@@ -50,29 +52,7 @@ class MaxRL(ResumableAlgorithm):
         policy: "MazePolicy", "MlpPolicy", "CnnPolicy" (with `SmallGridCNN`), "MultiInputPolicy", or a class.
         env: a promptable environment (`MazeEnv`, its ids, a VecEnv of them, `MazeVecEnv`, or any in a `PromptQueue`).
         learning_rate: of the optimizer; a number or a schedule of the remaining progress (1 to 0).
-        prompts_per_batch: prompts B of a batch; a smaller pool makes smaller batches.
-        rollouts_per_prompt: N0; a batch has B N0 rollouts, the budget, whatever the allocation.
-        allocator: "uniform" (N0 each), "sera" (equal attenuation), or one of `sera_maze.allocation`: "sera_posterior"
-            (equal expected attenuation over the posteriors of a history), "vip" or "knapsack".
-        advantage: "maxrl", "rloo", "grpo", "reinforce" or "success_average", see `group_advantages`.
-        success: where SERA's success probabilities come from: "history" (`SuccessHistory`, for prompts that come again
-            and again), "critic" (the policy's value head on first observations, trained along to give the logit of
-            success: also for prompts never seen before, such as `FreshMazes`), "critic_history" (a history that begins
-            with the critic's answer) or "exact" (computed; needs a MazePolicy on plain mazes).
-        n_min: least rollouts of an active prompt.
-        n_max: most rollouts of a prompt; None: 4 N0.
-        activation_threshold: see `allocate`; None keeps all prompts active.
-        rounding: "fidelity" or "maxmin", see `allocate`.
-        multiplicity_correction: whether rollouts of prompt q weigh N0 / N_q.
-        token_mean: whether a rollout's sum over its steps becomes a mean.
-        n_epochs: optimizer steps on each batch; over 1 with the clipped ratio of PPO.
-        clip_range: of that ratio.
-        ent_coef: coefficient of the entropy bonus.
-        critic_coef: coefficient of the success head's loss, where ``success`` uses it.
-        max_grad_norm: the gradient is scaled down to this norm.
-        warmup_updates: the learning rate rises linearly over so many first updates, since Adam's first steps are of
-            full size whatever the gradient, and can undo a warm start.
-        sampler: "auto" (the map sampler where it gives the same result, else stepping), "map" or "step".
+        options
         stats_window_size, tensorboard_log, policy_kwargs, verbose: SB3's.
         seed: fixes everything; None draws one.
         device: SB3's.
@@ -143,7 +123,9 @@ class MaxRL(ResumableAlgorithm):
 
     def _setup_model(self) -> None:
         """Build policy and optimizer; runs again after loading, so it makes nothing that is saved."""
-        check_options(self)
+        vars(self).update(asdict(self.options))  # which checks them
+        if self.seed is not None:
+            self.seed = check_int("seed", self.seed, 0, 2**32 - 1)
         if self.env is None and not hasattr(self, "observation_space"):
             raise ValueError("env is None; give environments, or load a model with MaxRL.load")
         self._setup_lr_schedule()
@@ -183,9 +165,14 @@ class MaxRL(ResumableAlgorithm):
         return self.rollout_sampler.num_prompts
 
     @property
+    def options(self) -> MaxRLOptions:
+        """The options that the attributes say, checked."""
+        return MaxRLOptions.of(self)
+
+    @property
     def most_rollouts(self) -> int:
         """The most rollouts that a prompt gets, n_max."""
-        return 4 * self.rollouts_per_prompt if self.n_max is None else self.n_max
+        return self.options.most_rollouts
 
     def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
         """Go on with other environments of the same spaces; the success history starts anew with other prompts."""
@@ -425,6 +412,9 @@ class MaxRL(ResumableAlgorithm):
         record("time/total_timesteps", self.num_timesteps, exclude="tensorboard")
         record("time/total_rollouts", self.total_rollouts)
         self.logger.dump(step=self.num_timesteps)
+
+
+MaxRL.__doc__ = with_options(MaxRL.__doc__)
 
 
 class SERA(MaxRL):

@@ -57,7 +57,7 @@ def _run(arguments: Sequence[str]) -> int:
         console.print(f"sera-maze {package_version()}")
         return 0
     command = tyro.extras.subcommand_cli_from_dict(
-        COMMANDS,
+        {**COMMANDS, "train": Train.prepared(arguments[1:])},
         prog="sera-maze",
         description="Maze agents for likelihood-style reinforcement learning.",
         args=arguments,

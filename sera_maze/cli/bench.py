@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
 
+from sera_maze.cli.choices import unless_given
 from sera_maze.envs.ground.atomic_files import write_text
 
 
@@ -22,11 +23,11 @@ class Bench:
     )  # fmt: skip
     """learn: steps per second inside learn(); walk: of walks through tables; allocate: time of an allocation; paper:
     time and memory of an update of the papers' size; growth: time an update for more mazes and more rollouts."""
-    threads: int | None = None
+    threads: Annotated[int | None, unless_given("as many as cores")] = None
     """CPU threads of torch."""
     device: str = "cpu"
     """cpu or cuda."""
-    out: Path | None = None
+    out: Annotated[Path | None, unless_given("none is written")] = None
     """JSON file for the figures."""
 
     def run(self, console: Console) -> int:

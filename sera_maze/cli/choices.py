@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from sera_maze.envs.generating.generate import MazeSpec
-from sera_maze.envs.layouts.files import SUFFIXES, read_layouts
-from sera_maze.envs.pools.pool import MazePool
+import tyro
+
+from sera_maze.envs.generating.spec import MazeSpec
 from sera_maze.runs.config import RunConfig
+
+if TYPE_CHECKING:
+    from sera_maze.envs.pools.pool import MazePool
+
+
+def unless_given(what: str) -> Any:
+    """Let the help of an option say what holds where it is left out."""
+    return tyro.conf.arg(help_behavior_hint=f"(default: {what})")
 
 
 def parse_size(text: str) -> tuple[int, int]:
@@ -35,7 +44,7 @@ def choose_mazes(config: RunConfig, load: Path | None, size: str | None, count: 
     Raises:
         ValueError: if the options exclude each other, or there are no such mazes.
     """
-    from sera_maze.runs import training
+    from sera_maze.runs import maze_task
 
     if load is not None and size is not None:
         raise ValueError("--load and --size exclude each other; give one")
@@ -44,9 +53,9 @@ def choose_mazes(config: RunConfig, load: Path | None, size: str | None, count: 
     if load is not None:
         return load_pool(load), f"eval-{load.stem}"
     if size is None:
-        return training.held_out_pool(config), "eval"
+        return maze_task.held_out_pool(config), "eval"
     height, width = MazeSpec(parse_size(size)).size
-    pool = training.unseen_pool(config, 256 if count is None else count, (height, width))
+    pool = maze_task.unseen_pool(config, 256 if count is None else count, (height, width))
     return pool, f"eval-{height}x{width}"
 
 
@@ -56,6 +65,9 @@ def load_pool(path: Path) -> MazePool:
     Raises:
         FileNotFoundError, ValueError: if there are none.
     """
+    from sera_maze.envs.layouts.files import SUFFIXES, read_layouts
+    from sera_maze.envs.pools.pool import MazePool
+
     if path.is_dir():
         return MazePool.from_folder(path)
     if path.suffix.lower() in SUFFIXES:

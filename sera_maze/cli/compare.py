@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
 from rich.markdown import Markdown
 
+from sera_maze.cli.choices import unless_given
 from sera_maze.envs.ground.atomic_files import check_folder, write_text
 from sera_maze.envs.ground.checks import check_int
 
@@ -52,14 +53,14 @@ class Compare:
     """With --train: on what; config.json in a run's folder has it all."""
     seeds: int = 10
     """With --train: runs of each method."""
-    warm_start: int | None = None
-    """With --train: updates of imitation before, instead of the setting's."""
-    updates: int | None = None
-    """With --train: updates of the reinforcement learning, instead of the setting's."""
-    rollouts_per_prompt: int | None = None
-    """With --train: rollouts a maze, on average, instead of the setting's."""
-    num_mazes: int | None = None
-    """With --train: mazes of the training pool, instead of the setting's."""
+    warm_start: Annotated[int | None, unless_given("that of the setting")] = None
+    """With --train: updates of imitation before."""
+    updates: Annotated[int | None, unless_given("that of the setting")] = None
+    """With --train: updates of the reinforcement learning."""
+    rollouts_per_prompt: Annotated[int | None, unless_given("that of the setting")] = None
+    """With --train: rollouts a maze, on average."""
+    num_mazes: Annotated[int | None, unless_given("that of the setting")] = None
+    """With --train: mazes of the training pool."""
     quick: tyro.conf.FlagCreatePairsOff[bool] = False
     """With --train: tiny runs, to try it out."""
     processes: int = 2
@@ -95,7 +96,8 @@ class Compare:
             raise ValueError(f"--quick has mazes of its own; leave out --setting {self.setting}")
         scipy_stats()  # which says at once if it is missing
         names = ("warm_start", "updates", "rollouts_per_prompt", "num_mazes")
-        base = (QUICK if self.quick else SETTINGS[self.setting]).changed({n: getattr(self, n) for n in names})
+        own = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        base = (QUICK if self.quick else SETTINGS[self.setting]).changed(own)
         runs = self.out / "runs"
         check_folder("--out", runs)
         folders = matched_runs(base, self.methods, self.seeds, runs, processes=self.processes, tell=console.print)

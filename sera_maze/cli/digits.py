@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 from rich.console import Console
 from rich.markdown import Markdown
 
+from sera_maze.cli.choices import unless_given
 from sera_maze.envs.ground.atomic_files import check_folder
 
 
@@ -19,8 +21,8 @@ class Digits:
     """A small version, under a minute."""
     seed: int = 0
     """The first of the seeds."""
-    seeds: int | None = None
-    """Number of seeds; by default 5, with --quick 2."""
+    seeds: Annotated[int | None, unless_given("5, with --quick 2")] = None
+    """Number of seeds."""
     processes: int = 2
     """Trainings at a time, each on one thread."""
     out: Path = Path("digits")

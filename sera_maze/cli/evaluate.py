@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 from rich.console import Console
 from rich.markdown import Markdown
 
-from sera_maze.cli.choices import choose_mazes
+from sera_maze.cli.choices import choose_mazes, unless_given
 
 
 @dataclass(frozen=True)
@@ -18,26 +19,25 @@ class Eval:
 
     folder: tyro.conf.Positional[Path]
     """Folder of the run."""
-    load: Path | None = None
-    """Mazes to evaluate on: a file of 'sera-maze mazes --out', or a folder of drawings; by default the run's held-out
-    mazes."""
-    size: str | None = None
+    load: Annotated[Path | None, unless_given("the run's held-out mazes")] = None
+    """Mazes to evaluate on: a file of 'sera-maze mazes --out', or a folder of drawings."""
+    size: Annotated[str | None, unless_given("that of the held-out mazes")] = None
     """Instead: mazes of this size, HEIGHTxWIDTH or one number, that the run has never seen."""
-    count: int | None = None
-    """Number of mazes, with --size; 256 by default."""
-    iterations: int | None = None
-    """Iterations of the policy; by default as many as the size of the mazes asks for."""
-    num_samples: int | None = None
-    """Rollouts for each maze; by default as in training."""
-    out: Path | None = None
-    """Folder for table and pictures; by default one in the run's, by the mazes: eval, eval-33x33 or eval-NAME."""
+    count: Annotated[int | None, unless_given("256")] = None
+    """Number of mazes, with --size."""
+    iterations: Annotated[int | None, unless_given("by the size of the mazes")] = None
+    """Iterations of the policy."""
+    num_samples: Annotated[int | None, unless_given("as in training")] = None
+    """Rollouts for each maze."""
+    out: Annotated[Path | None, unless_given("eval, eval-33x33 or eval-NAME in the run's folder")] = None
+    """Folder for table and pictures."""
     device: str = "auto"
     """cpu, cuda or auto."""
 
     def run(self, console: Console) -> int:
         """Evaluate, and return the exit status."""
         from sera_maze.runs import folder as run_folder  # torch and Stable-Baselines3 load only here
-        from sera_maze.runs import training
+        from sera_maze.runs import maze_task
 
         device = run_folder.checked_device(self.device)
         model, config = run_folder.open_run(self.folder, device)
@@ -45,7 +45,7 @@ class Eval:
         if self.num_samples is not None:
             config = config.changed({"num_samples": self.num_samples})
         folder = self.out or self.folder / name
-        evaluation = training.evaluate_run(model, pool, config, folder, self.iterations)
+        evaluation = maze_task.evaluate_run(model, pool, config, folder, self.iterations)
         console.print(Markdown(evaluation.markdown()))
         console.print(f"table and pictures: {folder}")
         return 0

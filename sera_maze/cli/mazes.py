@@ -6,17 +6,19 @@ import json
 import textwrap
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import tyro
 from rich.console import Console
 
-from sera_maze.cli.choices import load_pool, parse_size
+from sera_maze.cli.choices import load_pool, parse_size, unless_given
+from sera_maze.envs.generating.spec import Algorithm, Endpoints
 from sera_maze.envs.ground.atomic_files import write_text
 from sera_maze.envs.ground.checks import check_int
-from sera_maze.envs.pools.pool import MazePool
-from sera_maze.envs.tokens import prompt_text
+
+if TYPE_CHECKING:
+    from sera_maze.envs.pools.pool import MazePool
 
 # A sheet shows the first mazes of larger pools.
 _MAX_DRAWN = 100
@@ -33,7 +35,7 @@ class Mazes:
     """Number of different mazes to generate."""
     size: str = "17x17"
     """Grid squares, walls included, as HEIGHTxWIDTH or one number; odd."""
-    algorithm: Literal["prim", "dfs", "kruskal", "wilson", "division", "rooms"] = "prim"
+    algorithm: Algorithm = "prim"
     """How the mazes are carved."""
     seed: int = 0
     """Which mazes."""
@@ -41,13 +43,13 @@ class Mazes:
     """Probability with which each dead end is opened, 0 to 1."""
     openings: int = 0
     """Number of further walls removed from each maze."""
-    endpoints: Literal["corners", "random", "farthest", "distance"] = "corners"
+    endpoints: Endpoints = "corners"
     """Where start and goal lie."""
-    distance: int | None = None
+    distance: Annotated[int | None, unless_given("the endpoints decide")] = None
     """Moves from start to goal, with --endpoints distance."""
-    load: Path | None = None
+    load: Annotated[Path | None, unless_given("mazes are generated")] = None
     """Instead of generating: a file that --out wrote (.npz, .txt, .jsonl), or a folder of drawings (*.txt)."""
-    papers: Literal["train", "held_out"] | None = None
+    papers: Annotated[Literal["train", "held_out"] | None, unless_given("mazes are generated")] = None
     """Instead of generating: 7,424 training or 256 held-out mazes of the papers' size and kind."""
     show: int = 3
     """Number of mazes to print."""
@@ -72,6 +74,8 @@ class Mazes:
             console.print(f"wrote {_export(pool, path)}")
 
     def _pool(self) -> MazePool:
+        from sera_maze.envs.pools.pool import MazePool  # numba loads only here
+
         if self.load is not None and self.papers is not None:
             raise ValueError("--load and --papers exclude each other; give one")
         if self.load is not None or self.papers is not None:
@@ -131,6 +135,8 @@ def _export(pool: MazePool, path: Path) -> Path:
     if path.suffix == ".txt":
         return write_text(path, "\n\n".join(layout.to_text() for layout in pool) + "\n")
     if path.suffix == ".jsonl":
+        from sera_maze.envs.tokens import prompt_text
+
         rows = ({**json.loads(x.to_json()), "digest": x.digest, "prompt": prompt_text(x)} for x in pool)
         return write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
     digits = len(str(len(pool) - 1))

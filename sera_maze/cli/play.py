@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.console import Console
 
-from sera_maze.cli.choices import choose_mazes, load_pool, parse_size
+from sera_maze.cli.choices import choose_mazes, load_pool, parse_size, unless_given
+from sera_maze.envs.generating.spec import Algorithm
+from sera_maze.envs.layouts.moves import OnWall
 
 if TYPE_CHECKING:
     from sera_maze.envs.pools.pool import MazePool
@@ -19,18 +21,18 @@ if TYPE_CHECKING:
 class Play:
     """Walk through mazes yourself, with the arrow keys, against the shortest path and a trained agent."""
 
-    folder: tyro.conf.Positional[Path | None] = None
+    folder: Annotated[tyro.conf.Positional[Path | None], unless_given("no agent")] = None
     """Folder of a run whose agent walks too; on its held-out mazes, unless others are given."""
-    load: Path | None = None
+    load: Annotated[Path | None, unless_given("mazes are generated, or the run's held-out ones")] = None
     """Mazes to play: a file of 'sera-maze mazes --out', or a folder of drawings."""
-    size: str | None = None
-    """Without a run and --load: mazes of this size, HEIGHTxWIDTH or one number; 17x17 by default."""
-    algorithm: Literal["prim", "dfs", "kruskal", "wilson", "division", "rooms"] | None = None
-    """How these are carved; prim by default."""
-    seed: int | None = None
-    """Which mazes; 0 by default."""
-    on_wall: Literal["fail", "stay"] | None = None
-    """What a move into a wall does: stay by default; with a run it is as in its training."""
+    size: Annotated[str | None, unless_given("17x17")] = None
+    """Without a run and --load: mazes of this size, HEIGHTxWIDTH or one number."""
+    algorithm: Annotated[Algorithm | None, unless_given("prim")] = None
+    """How these are carved."""
+    seed: Annotated[int | None, unless_given("0")] = None
+    """Which mazes."""
+    on_wall: Annotated[OnWall | None, unless_given("stay; with a run as in its training")] = None
+    """What a move into a wall does."""
     maze: int = 0
     """The first maze, by its number."""
 
@@ -92,5 +94,5 @@ class Play:
         model, config = run_folder.open_run(folder)
         pool, _ = choose_mazes(config, self.load, None, None)
         assert isinstance(model.policy, MazePolicy)
-        rules = MazeRules(pool.size, on_wall=config.on_wall)
+        rules = MazeRules(pool.size, on_wall=config.mazes.on_wall)
         return Agent(folder.resolve().name, model.policy, pool, rules=rules, seed=config.seed), pool

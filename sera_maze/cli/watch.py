@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from rich.console import Console
 
-from sera_maze.cli.choices import choose_mazes
+from sera_maze.cli.choices import choose_mazes, unless_given
 from sera_maze.envs.ground.checks import check_int
 
 if TYPE_CHECKING:
@@ -25,24 +25,23 @@ class Watch:
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Folder of one run, or of two."""
-    load: Path | None = None
-    """Mazes to watch on: a file of 'sera-maze mazes --out', or a folder of drawings; by default the held-out mazes of
-    the first run."""
-    size: str | None = None
+    load: Annotated[Path | None, unless_given("the held-out mazes of the first run")] = None
+    """Mazes to watch on: a file of 'sera-maze mazes --out', or a folder of drawings."""
+    size: Annotated[str | None, unless_given("that of the held-out mazes")] = None
     """Instead: mazes of this size, HEIGHTxWIDTH or one number, that the first run has never seen."""
-    count: int | None = None
-    """Number of mazes, with --size; 256 by default."""
-    maze: int | None = None
-    """The first maze to show, by its number; by default the hardest with --out, else maze 0."""
-    show: Literal["plain", "paths", "visits"] | None = None
-    """What lies under the rollout: nothing, all sampled paths (the default in a .png), or the heat map of visits."""
+    count: Annotated[int | None, unless_given("256")] = None
+    """Number of mazes, with --size."""
+    maze: Annotated[int | None, unless_given("the hardest with --out, else maze 0")] = None
+    """The first maze to show, by its number."""
+    show: Annotated[Literal["plain", "paths", "visits"] | None, unless_given("paths in a .png, else plain")] = None
+    """What lies under the rollout: nothing, all sampled paths, or the heat map of visits."""
     arrows: bool = False
     """Show the policy's arrows."""
     num_samples: int = 256
     """Rollouts sampled in each maze."""
-    iterations: int | None = None
-    """Iterations of the policies; by default as many as the size of the mazes asks for."""
-    out: Path | None = None
+    iterations: Annotated[int | None, unless_given("by the size of the mazes")] = None
+    """Iterations of the policies."""
+    out: Annotated[Path | None, unless_given("a window")] = None
     """Instead of a window: a .png, .gif or .mp4 file."""
     rollouts: int = 3
     """Rollouts in a film."""
@@ -86,7 +85,7 @@ class Watch:
         from sera_maze.envs.play.rules import MazeRules
         from sera_maze.policies.maze import MazePolicy
         from sera_maze.runs import folder as run_folder
-        from sera_maze.runs.training import trained_on
+        from sera_maze.runs.maze_task import trained_on
         from sera_maze.viewer.scenes import Agent
         from sera_maze.viewer.watching import Viewer
 
@@ -98,9 +97,9 @@ class Watch:
             assert isinstance(model.policy, MazePolicy)
             if seen := trained_on(model, pool):
                 name = f"{name} (trained on {seen} of these mazes)"
-            if config.on_wall != opened[0][1].on_wall:
-                name = f"{name}, on_wall={config.on_wall}"
-            rules = MazeRules(pool.size, on_wall=config.on_wall)
+            if config.mazes.on_wall != opened[0][1].mazes.on_wall:
+                name = f"{name}, on_wall={config.mazes.on_wall}"
+            rules = MazeRules(pool.size, on_wall=config.mazes.on_wall)
             agents.append(
                 Agent(
                     name, model.policy, pool, rules=rules, iterations=self.iterations, num_samples=self.num_samples,

@@ -52,7 +52,7 @@ class CoverageCallback(BaseCallback):
         eval_freq_updates: batches from one evaluation to the next.
         num_samples: rollouts of each prompt, whatever their outcome.
         ks: values of k for pass@k, 1 to num_samples.
-        exact: whether to log exact figures too, where the policy is a `MazePolicy` and no ``env`` is given.
+        exact: whether to log exact figures too, where they are known: of a `MazePolicy`, if no ``env`` is given.
         rules: of episodes in mazes; None: those of the training's environments, with the default horizon for mazes of
             another size.
         env: for policies that are not a `MazePolicy`: environments over ``prompts``, see `evaluate`. Not those trained
@@ -158,8 +158,7 @@ class CoverageCallback(BaseCallback):
             return
         self._evaluated = update
         evaluator = self._evaluator()
-        is_exact = self.exact and self.env is None and not isinstance(evaluator.exact, str)
-        self.evaluation = evaluated(evaluator, self.num_samples, self.ks, is_exact)
+        self.evaluation = evaluated(evaluator, self.num_samples, self.ks, self.exact and evaluator.knows_exact)
         figures = coverage_figures(self.evaluation)
         entry: dict[str, Any] = {"update": update, "timesteps": timesteps}
         if (rollouts := getattr(self.model, "total_rollouts", None)) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import torch
@@ -34,11 +35,6 @@ LAYOUT: dict[str, dict[str, list[Any]]] = {
         "groups": ["Multiline", ["^groups/", "^allocation/active_fraction$"]],
     },
 }  # fmt: skip
-_OPTIONS = (
-    "prompts_per_batch", "rollouts_per_prompt", "num_prompts", "allocator", "advantage", "success", "n_min",
-    "activation_threshold", "rounding", "multiplicity_correction", "token_mean", "n_epochs", "ent_coef", "critic_coef",
-    "max_grad_norm", "warmup_updates", "sampler", "seed",
-)  # fmt: skip
 _OPTIONS_OF_OTHERS = (
     "n_envs", "n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "ent_coef", "vf_coef", "max_grad_norm",
     "normalize_advantage", "seed",
@@ -144,16 +140,18 @@ def _record_pictures(logger: Logger, evaluation: Evaluation, evaluator: Evaluato
 
 def hyperparameters(model: BaseAlgorithm) -> dict[str, int | float | str]:
     """What a model was made with, as far as it is a number or a name; also of the algorithms of Stable-Baselines3."""
-    names = _OPTIONS if isinstance(model, MaxRL) else _OPTIONS_OF_OTHERS
+    if isinstance(model, MaxRL):
+        options = asdict(model.options)
+        options |= {"n_max": model.options.most_rollouts, "num_prompts": model.num_prompts, "seed": model.seed}
+    else:
+        options = {name: getattr(model, name) for name in _OPTIONS_OF_OTHERS if hasattr(model, name)}
     found: dict[str, Any] = {
         "algorithm": type(model).__name__,
         "policy": type(model.policy).__name__,
         "learning_rate": float(model.lr_schedule(1.0)),
-        **{name: getattr(model, name) for name in names if hasattr(model, name)},
+        **options,
         **{f"policy/{name}": value for name, value in (model.policy_kwargs or {}).items()},
     }
-    if isinstance(model, MaxRL):
-        found["n_max"] = model.most_rollouts
     clip_range = getattr(model, "clip_range", None)
     if clip_range is not None:
         found["clip_range"] = float(clip_range(1.0) if callable(clip_range) else clip_range)

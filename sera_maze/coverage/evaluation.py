@@ -63,7 +63,7 @@ def evaluate(
     ks = check_ks(ks, num_samples)
     if not isinstance(exact, bool) and exact != "auto":
         raise ValueError(f"exact={exact!r} is not known; allowed are True, False and 'auto'")
-    return evaluated(evaluator, num_samples, ks, evaluator.env is None if exact == "auto" else bool(exact))
+    return evaluated(evaluator, num_samples, ks, evaluator.knows_exact if exact == "auto" else bool(exact))
 
 
 def evaluated(evaluator: Evaluator, num_samples: int, ks: tuple[int, ...], exact: bool) -> Evaluation:

@@ -89,6 +89,11 @@ class Evaluator:
             "prompts, such as MazeVecEnv(64, pool)"
         )
 
+    @property
+    def knows_exact(self) -> bool:
+        """Whether the sampler that is used computes success probabilities too."""
+        return self.exact is self.sampler
+
     def sample(self, chosen: NDArray[np.integer[Any]], num_samples: int) -> Iterator[Rollouts]:
         """Sample ``num_samples`` rollouts of each of the prompts chosen (B,), some prompts at a time, in order."""
         every = torch.from_numpy(np.array(chosen, np.int64)).to(self.policy.device)

@@ -40,6 +40,18 @@ def with_settings(policy: Policy, settings: Mapping[str, Any]) -> Policy:
     return policy.at(**settings) if settings else policy  # type: ignore[operator]
 
 
+def for_mazes(policy: Policy, size: tuple[int, int], iterations: int | None = None) -> Policy:
+    """The variant of a policy for mazes of a size; see `MazePolicy.for_size`.
+
+    Raises:
+        TypeError: for a policy that has none.
+    """
+    fit = getattr(policy, "for_size", None)
+    if fit is None:
+        raise TypeError(f"a {type(policy).__name__} is no policy for mazes of any size; allowed is a MazePolicy")
+    return fit(size, iterations)
+
+
 def success_logits(policy: BasePolicy, obs: PyTorchObs) -> Tensor:
     """Logits (N,) of success in N observations by a policy's value head, as success="critic" trains and reads it.
 

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sera_maze.runs.finished import Group, per_maze, read_groups
-from sera_maze.coverage.unbiased import coverage
 from sera_maze.coverage.tables import markdown_table
+from sera_maze.coverage.unbiased import coverage
+from sera_maze.runs.config import RunConfig
+from sera_maze.runs.finished import Group, per_maze, read_groups
 
 RESAMPLES = 10_000
 _PERCENTILES = (0.025, 0.975)
@@ -70,13 +71,19 @@ class Comparison:
     difference: Interval | None
 
     @property
-    def size(self) -> tuple[int, int]:
-        """(height, width) of the mazes in grid squares."""
-        return self.groups[0].runs[0].config.size
+    def size(self) -> tuple[int, int] | None:
+        """(height, width) of the mazes in grid squares; None for other prompts."""
+        config = self.groups[0].runs[0].config
+        return config.mazes.size if isinstance(config, RunConfig) else None
 
     @property
-    def mazes(self) -> int:
-        """Held-out mazes of each run, M."""
+    def noun(self) -> str:
+        """What the held-out prompts are, in the plural."""
+        return self.groups[0].runs[0].noun
+
+    @property
+    def prompts(self) -> int:
+        """Held-out prompts of each run, M."""
         return len(self.groups[0].runs[0].successes)
 
     @property
@@ -133,25 +140,27 @@ class Comparison:
 
     def caption(self) -> str:
         """What the table's figures and intervals are."""
-        height, width = self.size
+        what = f"{self.prompts} held-out {self.noun}"
+        if self.size is not None:
+            what += f" of {self.size[0]}x{self.size[1]} squares"
         seeds = [len(group.runs) for group in self.groups]
         parts = [
-            f"Final pass@k on {self.mazes} held-out mazes of {height}x{width} squares, {self.num_samples} rollouts "
-            "each; solved are mazes with at least one success; rollouts are those that the training spent on each seed."
+            f"Final pass@k on {what}, {self.num_samples} rollouts each; solved are {self.noun} with at least one "
+            "success; rollouts are those that the training spent on each seed."
         ]
         if min(seeds) == 1:
             parts.append(
-                "Brackets of a single seed: 95 % interval over mazes (normal approximation), blind to what another "
-                "seed would give."
+                f"Brackets of a single seed: 95 % interval over {self.noun} (normal approximation), blind to what "
+                "another seed would give."
             )
         if max(seeds) > 1:
             parts.append(
-                "Brackets of several seeds: 95 % interval over seeds and mazes (both resampled, "
+                f"Brackets of several seeds: 95 % interval over seeds and {self.noun} (both resampled, "
                 f"{RESAMPLES:,} bootstrap resamples), too narrow for two or three seeds."
             )
         if self.difference is not None:
             first, second = (group.label for group in self.groups)
-            over = "mazes" if max(seeds) == 1 else "seeds and mazes"
+            over = self.noun if max(seeds) == 1 else f"seeds and {self.noun}"
             parts.append(
                 f"Difference: {first} less {second} in percentage points, paired maze by maze"
                 f"{' and seed by seed' if _same_seeds(*self.groups) and seeds[0] > 1 else ''}, with its 95 % bootstrap "
@@ -162,8 +171,8 @@ class Comparison:
     def to_json(self) -> dict[str, Any]:
         """Everything as JSON can hold it: fractions, and None for what is not known."""
         return {
-            "size": list(self.size),
-            "mazes": self.mazes,
+            "size": None if self.size is None else list(self.size),
+            "prompts": self.prompts,
             "num_samples": self.num_samples,
             "resamples": RESAMPLES,
             "groups": [self._group_json(i) for i in range(len(self.groups))],
@@ -178,7 +187,7 @@ class Comparison:
             "label": group.label,
             "folders": [str(run.folder) for run in group.runs],
             "seeds": list(group.seeds),
-            "interval_over": "mazes" if len(group.runs) == 1 else "seeds and mazes",
+            "interval_over": self.noun if len(group.runs) == 1 else f"seeds and {self.noun}",
             "pass_at_k": _rows(self.ks, self.pass_at_k[number]),
             "pass_at_k_of_seeds": [per_maze(run, self.ks).mean(0).tolist() for run in group.runs],
             "solved_fraction": _solved(group),
@@ -265,7 +274,7 @@ def _interval(mean: NDArray[np.float64], replicates: NDArray[np.float64]) -> Int
 
 
 def _share_mazes(group: Group) -> bool:
-    return len({run.mazes for run in group.runs}) == 1
+    return len({run.held_out for run in group.runs}) == 1
 
 
 def _same_seeds(one: Group, other: Group) -> bool:

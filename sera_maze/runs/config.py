@@ -3,119 +3,60 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from sera_maze.algorithm.options import MaxRLOptions
+from sera_maze.envs.generating.spec import Algorithm, MazeSpec
 from sera_maze.envs.ground.atomic_files import write_text
-from sera_maze.envs.ground.checks import as_number, check_choice, check_flag, check_int
-from sera_maze.envs.generating.generate import MazeSpec
-from sera_maze.algorithm.options import ADVANTAGES, ALLOCATORS, SUCCESS, check_sharing
+from sera_maze.envs.ground.checks import check_int
+from sera_maze.envs.ground.options import Number, Whole, changed, check_options, differences, leaves
+from sera_maze.envs.layouts.moves import OnWall
 
-_RATE = "a number above 0, at most 1"
-_THRESHOLD = "a number from 0 to below 1, or None (all active)"
-_NORM = "a finite number above 0"
-# Fields that earlier config.json lack, whose runs did what the defaults say.
-_LATER_FIELDS = {"distances", "activation_threshold", "max_grad_norm"}
+_COUNT, _COUNT_FROM_0 = Whole(1, 2**31), Whole(0, 2**32 - 1)
+# Options that config.json lacked in earlier versions, whose runs did what the defaults say.
+_LATER_OPTIONS = {
+    "distances", "activation_threshold", "max_grad_norm", "n_min", "rounding", "multiplicity_correction", "token_mean",
+    "n_epochs", "clip_range", "ent_coef", "critic_coef", "warmup_updates", "sampler",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
-class RunConfig:
-    """Everything that fixes a training run, validated; written as config.json into its folder.
+class MazeOptions:
+    """The mazes of a run, to train on and held out for evaluation.
 
     Args:
-        size: (height, width) of the mazes in grid squares.
-        algorithm: of the generator, see `MazeSpec`.
+        size: height and width of the mazes in grid squares, walls included; odd.
+        algorithm: how the mazes are carved, see `MazeSpec`.
         num_mazes: mazes of the training pool.
         fresh_mazes: train on mazes that never come twice (`FreshMazes`) instead of a pool; num_mazes is not used then.
         distances: shortest-path distances of start and goal, as many training and held-out mazes of each; None: start
             and goal in opposite corners.
         held_out_mazes: mazes of the held-out pool; for 17x17 Prim mazes the 256 shipped ones.
-        on_wall: "fail" or "stay".
-        warm_start: updates that imitate shortest paths, before the reinforcement learning.
-        updates: updates of the reinforcement learning.
-        prompts_per_batch: B.
-        rollouts_per_prompt: N0.
-        n_max: most rollouts of a prompt; None: 4 N0.
-        allocator: see `MaxRL`.
-        advantage: see `group_advantages`.
-        success: where the success probabilities come from.
-        activation_threshold: see `allocate`.
-        learning_rate: of the first update; it falls linearly to zero.
-        max_grad_norm: see `MaxRL`.
-        channels: of the `MazePolicy`.
-        iterations: of the `MazePolicy`; None: by size.
-        eval_every: updates between evaluations on the held-out mazes.
-        num_samples: rollouts for each held-out maze.
-        seed: fixes mazes, parameters and rollouts.
+        on_wall: what a move into a wall does: "fail" ends the episode, "stay" leaves the agent where it is.
     """
 
     size: tuple[int, int] = (17, 17)
-    algorithm: str = "prim"
-    num_mazes: int = 16384
+    algorithm: Algorithm = "prim"
+    num_mazes: Annotated[int, _COUNT] = 16384
     fresh_mazes: bool = False
     distances: tuple[int, ...] | None = None
-    held_out_mazes: int = 256
-    on_wall: str = "fail"
-    warm_start: int = 1000
-    updates: int = 4000
-    prompts_per_batch: int = 64
-    rollouts_per_prompt: int = 32
-    n_max: int | None = None
-    allocator: str = "sera"
-    advantage: str = "maxrl"
-    success: str = "history"
-    activation_threshold: float | None = 0.05
-    learning_rate: float = 1e-3
-    max_grad_norm: float = 1.0
-    channels: int = 32
-    iterations: int | None = None
-    eval_every: int = 200
-    num_samples: int = 256
-    seed: int = 0
+    held_out_mazes: Annotated[int, _COUNT] = 256
+    on_wall: OnWall = "fail"
 
     def __post_init__(self) -> None:
-        spec = MazeSpec(self.size, self.algorithm)
-        object.__setattr__(self, "size", spec.size)
-        check_choice("on_wall", self.on_wall, ("fail", "stay"))
-        check_choice("allocator", self.allocator, ALLOCATORS)
-        check_choice("advantage", self.advantage, ADVANTAGES)
-        check_choice("success", self.success, SUCCESS)
-        for name in ("num_mazes", "held_out_mazes", "updates", "prompts_per_batch", "rollouts_per_prompt",
-                     "channels", "eval_every", "num_samples"):  # fmt: skip
-            check_int(name, getattr(self, name), 1, 2**31)
-        for name in ("warm_start", "seed"):
-            check_int(name, getattr(self, name), 0, 2**32 - 1)
-        # Equal shares can do without a history, but not without the critic that another one begins with.
-        learns = self.success == "critic_history" or (self.success == "history" and self.allocator != "uniform")
-        if self.fresh_mazes and learns:
-            raise ValueError(
-                f"success={self.success!r} learns about mazes that come again, and fresh mazes do not: choose "
-                "success='critic', success='exact' or allocator='uniform'"
-            )
-        check_sharing(self.allocator, self.success, self.rollouts_per_prompt)
-        for name in ("n_max", "iterations"):
-            if getattr(self, name) is not None:
-                check_int(name, getattr(self, name), 1, 2**31)
-        check_flag("fresh_mazes", self.fresh_mazes)
-        self._check_distances()
-        if self.activation_threshold is not None:
-            if not 0 <= as_number("activation_threshold", self.activation_threshold, _THRESHOLD) < 1:
-                raise ValueError(
-                    f"activation_threshold={self.activation_threshold!r} is out of range; allowed is {_THRESHOLD}"
-                )
-        if not 0 < as_number("max_grad_norm", self.max_grad_norm, _NORM) < float("inf"):
-            raise ValueError(f"max_grad_norm={self.max_grad_norm!r} is out of range; allowed is {_NORM}")
-        if not 0 < as_number("learning_rate", self.learning_rate, _RATE) <= 1:
-            raise ValueError(f"learning_rate={self.learning_rate!r} is out of range; allowed is {_RATE}")
+        object.__setattr__(self, "size", MazeSpec(self.size, self.algorithm).size)
+        check_options(self)
+        if self.distances is not None:
+            self._check_distances(self.distances)
 
-    def _check_distances(self) -> None:
-        if self.distances is None:
-            return
-        if not isinstance(self.distances, Sequence) or isinstance(self.distances, str):
-            raise TypeError(f"distances={self.distances!r}; give several, such as (4, 8), or None")
-        distances = tuple(check_int("distances", distance, 2, 2**31) for distance in self.distances)
+    def _check_distances(self, given: object) -> None:
+        if not isinstance(given, Sequence) or isinstance(given, str):
+            raise TypeError(f"distances={given!r}; give several, such as (4, 8), or None")
+        distances = tuple(check_int("distances", distance, 2, 2**31) for distance in given)
         object.__setattr__(self, "distances", distances)
         if not distances or len(set(distances)) < len(distances):
             raise ValueError(f"distances={distances}; give one or more, all different, or None")
@@ -128,43 +69,239 @@ class RunConfig:
                     "give a multiple"
                 )
 
+
+@dataclass(frozen=True)
+class PolicyOptions:
+    """The `MazePolicy` of a run.
+
+    Args:
+        channels: width of the policy's hidden state.
+        iterations: how often the policy updates its hidden state; None: by the size of the mazes.
+    """
+
+    channels: Annotated[int, _COUNT] = 32
+    iterations: Annotated[int, _COUNT] | None = None
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that fixes a training run, validated; written as config.json into its folder.
+
+    Args:
+        mazes: to train on and to evaluate on.
+        policy: that is trained.
+        method: how it is trained.
+        warm_start: updates that imitate shortest paths, before the reinforcement learning.
+        updates: updates of the reinforcement learning.
+        learning_rate: that of the first update; it falls linearly to zero.
+        eval_every: updates between evaluations on the held-out mazes.
+        num_samples: rollouts for each held-out maze.
+        seed: fixes mazes, parameters and rollouts.
+    """
+
+    mazes: MazeOptions = MazeOptions()
+    policy: PolicyOptions = PolicyOptions()
+    method: MaxRLOptions = field(default_factory=lambda: MaxRLOptions(allocator="sera"))
+    warm_start: Annotated[int, _COUNT_FROM_0] = 1000
+    updates: Annotated[int, _COUNT] = 4000
+    learning_rate: Annotated[float, Number("a number above 0, at most 1", 0, 1, "(]")] = 1e-3
+    eval_every: Annotated[int, _COUNT] = 200
+    num_samples: Annotated[int, _COUNT] = 256
+    seed: Annotated[int, _COUNT_FROM_0] = 0
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        success, allocator = self.method.success, self.method.allocator
+        # Equal shares can do without a history, but not without the critic that another one begins with.
+        learns = success == "critic_history" or (success == "history" and allocator != "uniform")
+        if self.mazes.fresh_mazes and learns:
+            raise ValueError(
+                f"success={success!r} learns about mazes that come again, and fresh mazes do not: choose "
+                "success='critic', success='exact' or allocator='uniform'"
+            )
+        if math.isinf(self.method.max_grad_norm):
+            raise ValueError("max_grad_norm=inf is out of range; allowed in a run is a finite number above 0")
+
+    @classmethod
+    def of(cls, **options: Any) -> RunConfig:
+        """The default run with other values of some options, by the names that they have in the parts of the tree.
+
+        Raises:
+            ValueError, TypeError: for a name that there is not, or a value that is not allowed.
+        """
+        return changed(cls(), options)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RunConfig:
+        """The run of an `asdict`, or of the flat dict of options that earlier versions wrote.
+
+        Raises:
+            ValueError, TypeError: for other data.
+        """
+        if not isinstance(data, Mapping):
+            raise TypeError("it is not an object")
+        options: dict[str, Any] = {}
+        for name, value in data.items():
+            part = value if isinstance(value, Mapping) else {name: value}
+            if twice := sorted(options.keys() & part.keys()):
+                raise TypeError(f"it has {', '.join(twice)} twice")
+            options |= part
+        names = leaves(cls())
+        if unknown := sorted(options.keys() - names.keys()):
+            raise TypeError(f"it has {', '.join(unknown)}, which sera_maze does not know")
+        if missing := sorted(names.keys() - options.keys() - _LATER_OPTIONS):
+            raise TypeError(f"it lacks {', '.join(missing)}")
+        return cls.of(**options)
+
     def save(self, path: Path) -> None:
         """Write as JSON."""
         write_text(path, json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> RunConfig:
-        """Read what `save` wrote.
+        """Read what `save` wrote, or what it wrote in earlier versions.
 
         Raises:
             ValueError: for another file.
         """
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-            if not isinstance(data, dict):
-                raise TypeError("it is not an object")
-            names = {field.name for field in fields(cls)}
-            if unknown := sorted(data.keys() - names):
-                raise TypeError(f"it has {', '.join(unknown)}, which sera_maze does not know")
-            if missing := sorted(names - data.keys() - _LATER_FIELDS):
-                raise TypeError(f"it lacks {', '.join(missing)}")
-            return cls(**data)
+            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path} is not the config.json of a run ({error})") from None
 
-    def changed(self, changes: dict[str, Any]) -> RunConfig:
-        """The same run with some fields replaced, those that are not None."""
-        return replace(self, **{name: value for name, value in changes.items() if value is not None})
+    def changed(self, options: Mapping[str, Any]) -> RunConfig:
+        """The same run with other values of some options, by their names, as `of`."""
+        return changed(self, options)
+
+
+@dataclass(frozen=True)
+class ScriptOptions:
+    """What a script trains, and on what.
+
+    Args:
+        name: what the run is, in the script's words.
+        algorithm: name of the class.
+        policy: name of the class.
+        num_prompts: training prompts.
+        prompts: digest of them; None if they cannot be named.
+        num_held_out: prompts of the evaluations.
+        held_out: digest of them.
+    """
+
+    name: str
+    algorithm: str
+    policy: str
+    num_prompts: int
+    prompts: str | None
+    num_held_out: int
+    held_out: str | None
+
+
+@dataclass(frozen=True)
+class ScriptConfig:
+    """Everything that a run knows of what fixes it, where a script makes its model; written as config.json.
+
+    Args:
+        script: what is trained, and on what.
+        method: how it is trained.
+        warm_start: updates of imitation, before the reinforcement learning.
+        updates: updates of the reinforcement learning.
+        learning_rate: that of the first update.
+        eval_every: updates between evaluations on the held-out prompts.
+        num_samples: rollouts for each held-out prompt.
+        seed: of the model.
+    """
+
+    script: ScriptOptions
+    method: MaxRLOptions
+    updates: Annotated[int, _COUNT]
+    warm_start: Annotated[int, _COUNT_FROM_0] = 0
+    learning_rate: Annotated[float, Number("a number above 0, at most 1", 0, 1, "(]")] = 1e-3
+    eval_every: Annotated[int, _COUNT] = 50
+    num_samples: Annotated[int, _COUNT] = 256
+    seed: Annotated[int, _COUNT_FROM_0] = 0
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ScriptConfig:
+        """The run of an `asdict`.
+
+        Raises:
+            ValueError, TypeError: for other data.
+        """
+        if not isinstance(data, Mapping) or "script" not in data:
+            raise TypeError("it is not that of a script's run")
+        parts = {"script": ScriptOptions(**data["script"]), "method": MaxRLOptions(**data["method"])}
+        return cls(**{**data, **parts})
+
+    def save(self, path: Path) -> None:
+        """Write as JSON."""
+        write_text(path, json.dumps(asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> ScriptConfig:
+        """Read what `save` wrote.
+
+        Raises:
+            ValueError: for another file.
+        """
+        found = load_config(path)
+        if not isinstance(found, cls):
+            raise ValueError(f"{path} is that of a run of 'sera-maze train', not of a script; choose another folder")
+        return found
+
+    def refuse_others(self, other: ScriptConfig, folder: Path) -> None:
+        """Check that the run in a folder is this one, but for the number of updates.
+
+        Raises:
+            ValueError: naming the first option that differs.
+        """
+        for name, (said, was) in differences(self, other).items():
+            if name != "updates":
+                raise ValueError(
+                    f"{folder} holds a run with {name}={was!r}, and the script says {said!r}: put that back (only "
+                    "updates may change), or choose another folder"
+                )
+
+
+Config = RunConfig | ScriptConfig
+
+
+def config_from_dict(data: Mapping[str, Any]) -> Config:
+    """The config that an `asdict` is of.
+
+    Raises:
+        ValueError, TypeError: for other data.
+    """
+    is_script = isinstance(data, Mapping) and "script" in data
+    return ScriptConfig.from_dict(data) if is_script else RunConfig.from_dict(data)
+
+
+def load_config(path: Path) -> Config:
+    """Read the config.json of any run.
+
+    Raises:
+        ValueError: for another file.
+    """
+    try:
+        return config_from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} is not the config.json of a run ({error})") from None
 
 
 PRESETS = {
     "default": RunConfig(),
     # 9x9 mazes, within 90 seconds on two cores.
-    "quick": RunConfig(size=(9, 9), num_mazes=4096, warm_start=400, updates=1000, eval_every=100),
+    "quick": RunConfig.of(size=(9, 9), num_mazes=4096, warm_start=400, updates=1000, eval_every=100),
     # Mazes that never come twice, so that there is always something left to learn.
-    "hour": RunConfig(fresh_mazes=True, success="critic", warm_start=2000, updates=30_000, eval_every=1000),
+    "hour": RunConfig.of(fresh_mazes=True, success="critic", warm_start=2000, updates=30_000, eval_every=1000),
     # The papers' setting of the maze experiment (SERA, arXiv 2609.36552).
-    "paper": RunConfig(
+    "paper": RunConfig.of(
         num_mazes=7424,
         updates=3000,
         prompts_per_batch=256,

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 from numpy.typing import NDArray
 
-from sera_maze.runs.comparison import Comparison
 from sera_maze.envs.ground.atomic_files import whole_file
+from sera_maze.runs.comparison import Comparison
 
 FIGURE_SIZE = (10.0, 5.4)  # inches
 DOTS_PER_INCH = 160
@@ -40,7 +40,7 @@ def draw_comparison(comparison: Comparison) -> Figure:
     """Draw a comparison: pass@k against k on the left, -log pass@k against rollouts spent on the right.
 
     On the right pass@k is exact where all runs have recorded it. -log pass@k of pass@k = 1 has no place on a
-    logarithmic axis: what is nearer to 1 than half a rollout of all ``mazes * num_samples`` is drawn as if half a
+    logarithmic axis: what is nearer to 1 than half a rollout of all ``prompts * num_samples`` is drawn as if half a
     rollout had failed, on a dotted line that says so. Bands may leave the panels at the bottom.
 
     Returns:
@@ -110,16 +110,17 @@ def _draw_final(axes: Axes, comparison: Comparison) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda k, _: f"{k:g}"))
     axes.set_xlabel("k")
-    axes.set_ylabel("pass@k on held-out mazes, %")
+    axes.set_ylabel(f"pass@k on held-out {comparison.noun}, %")
     alone = sum(len(group.runs) == 1 for group in comparison.groups)
-    over = "mazes" if alone == len(comparison.groups) else "seeds and mazes"
-    also = ", of single runs over mazes" if 0 < alone < len(comparison.groups) else ""
+    noun = comparison.noun
+    over = noun if alone == len(comparison.groups) else f"seeds and {noun}"
+    also = f", of single runs over {noun}" if 0 < alone < len(comparison.groups) else ""
     _set_titles(axes, "At the end: pass@k, higher is better", f"bands: 95 % intervals over {over}{also}")
     _plain_frame(axes)
 
 
 def _draw_curves(axes: Axes, comparison: Comparison, k: int) -> None:
-    floor = 1 / (2 * comparison.mazes * comparison.num_samples)
+    floor = 1 / (2 * comparison.prompts * comparison.num_samples)
     lowest = math.inf
     for i in range(len(comparison.groups)):
         curve, style = comparison.curve(i, k), _style(i)
@@ -153,7 +154,7 @@ def _curve_bands(comparison: Comparison) -> str:
         kinds.append("lowest to highest seed")
     alone = [i for i, group in enumerate(comparison.groups) if len(group.runs) == 1]
     if any(np.isfinite(comparison.curve(i, comparison.ks[0]).low).any() for i in alone):
-        kinds.append(f"{'of single runs ' if kinds else ''}95 % intervals over mazes")
+        kinds.append(f"{'of single runs ' if kinds else ''}95 % intervals over {comparison.noun}")
     return f"bands: {', '.join(kinds)}" if kinds else ""
 
 

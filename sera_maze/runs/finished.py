@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from sera_maze.coverage.callback import read_history
 from sera_maze.coverage.unbiased import coverage
-from sera_maze.runs.config import RunConfig
+from sera_maze.envs.ground.options import differences, leaves
+from sera_maze.runs.config import Config, ScriptConfig, load_config
 from sera_maze.runs.folder import COVERAGE, TABLE, require_run
-from sera_maze.runs.training import held_out_pool
+from sera_maze.runs.maze_task import held_out_pool
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,16 +29,18 @@ class Run:
         folder: of the run.
         config: of the run.
         ks: values of k of its final table, rising.
-        successes: (M,) int64, final successes of each held-out maze.
-        mazes: digests of the M held-out mazes, in order.
+        successes: (M,) int64, final successes of each held-out prompt.
+        held_out: names the M held-out prompts in their order.
+        noun: what these are, in the plural: "mazes" or "prompts".
         history: entries of its `CoverageCallback`, by rising update.
     """
 
     folder: Path
-    config: RunConfig
+    config: Config
     ks: tuple[int, ...]
     successes: NDArray[np.int64]
-    mazes: tuple[str, ...]
+    held_out: str
+    noun: str
     history: tuple[dict[str, Any], ...]
 
     @property
@@ -74,7 +77,7 @@ def read_run(folder: Path) -> Run:
         FileNotFoundError: if it is not the folder of a run, or the run is not finished.
         ValueError: if its files are not those of one run.
     """
-    config = RunConfig.load(require_run(folder))
+    config = load_config(require_run(folder))
     remedy = f"finish it with: sera-maze train --resume {shlex.quote(str(folder))}"
     path, log = folder / f"{TABLE}.json", folder / COVERAGE
     for needed in (path, log):
@@ -88,19 +91,20 @@ def read_run(folder: Path) -> Run:
         )
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        ks, successes, lengths = _outcomes(data)
-        said = list(config.size), config.num_samples
-        if (data["size"], data["num_samples"]) != said:
-            raise ValueError("it is of mazes of another size, or of another number of rollouts, than config.json says")
+        ks, successes, difficulty = _outcomes(data)
+        if data["num_samples"] != config.num_samples:
+            raise ValueError("it is of another number of rollouts than config.json says")
         for entry in history:
             _check_entry(entry, ks)
     except (ValueError, TypeError, KeyError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{path} and {log.name} are not those of the run ({what}); {remedy}") from None
+    if isinstance(config, ScriptConfig):
+        return Run(folder, config, ks, successes, str(data["digest"] or folder), "prompts", history)
     pool = held_out_pool(config)
-    if lengths.tolist() != pool.shortest_lengths.tolist():
+    if difficulty.tolist() != pool.shortest_lengths.tolist() or data.get("digest", pool.digest) != pool.digest:
         raise ValueError(f"{path} is not of the held-out mazes of {folder / 'config.json'}; {remedy}")
-    return Run(folder, config, ks, successes, tuple(pool.digests.tolist()), history)
+    return Run(folder, config, ks, successes, pool.digest, "mazes", history)
 
 
 def read_groups(folders: Sequence[Path]) -> list[Group]:
@@ -125,7 +129,7 @@ def read_groups(folders: Sequence[Path]) -> list[Group]:
     runs = [read_run(folder) for folder in folders]
     for run in runs[1:]:
         _check_comparable(runs[0], run)
-    together: dict[RunConfig, list[Run]] = {}
+    together: dict[Config, list[Run]] = {}
     for run in runs:
         together.setdefault(replace(run.config, seed=0), []).append(run)
     groups = [sorted(members, key=lambda run: run.config.seed) for members in together.values()]
@@ -144,16 +148,17 @@ def per_maze(run: Run, ks: Sequence[int]) -> NDArray[np.float64]:
 
 
 def _outcomes(data: Any) -> tuple[tuple[int, ...], NDArray[np.int64], NDArray[np.int64]]:
-    """The ks, successes and shortest lengths of an `Evaluation.to_json`."""
+    """The ks, successes and difficulties of an `Evaluation.to_json`."""
     if not isinstance(data, dict):
         raise TypeError("it is not an object")
     rows, each = data["pass_at_k"], data["per_prompt"] if "per_prompt" in data else data["per_maze"]
     ks = tuple(sorted({int(row["k"]) for row in rows}))
-    successes, lengths = np.array(each["successes"]), np.array(each["difficulty"] if "difficulty" in each else each["shortest_length"])
+    successes = np.array(each["successes"])
+    difficulty = np.array(each["difficulty"] if "difficulty" in each else each["shortest_length"])
     coverage(successes, ks, data["num_samples"])  # which checks them
-    if lengths.shape != successes.shape:
-        raise ValueError(f"it has successes of {len(successes)} mazes and lengths of {len(lengths)}")
-    return ks, successes.astype(np.int64), lengths
+    if difficulty.ndim and difficulty.shape != successes.shape:
+        raise ValueError(f"it has successes of {len(successes)} prompts and difficulties of {len(difficulty)}")
+    return ks, successes.astype(np.int64), difficulty
 
 
 def _check_entry(entry: dict[str, Any], ks: tuple[int, ...]) -> None:
@@ -162,17 +167,28 @@ def _check_entry(entry: dict[str, Any], ks: tuple[int, ...]) -> None:
             raise TypeError(f"{key} of update {entry['update']} is {entry[key]!r}, not a number")
 
 
+_OF_MAZES = (
+    ("size", "mazes of different sizes"),
+    ("algorithm", "different held-out mazes"),
+    ("held_out_mazes", "different held-out mazes"),
+    ("distances", "different held-out mazes"),
+    ("num_samples", "different numbers of rollouts for each held-out maze"),
+)
+_OF_SCRIPTS = (
+    ("held_out", "different held-out prompts"),
+    ("num_held_out", "different held-out prompts"),
+    ("num_samples", "different numbers of rollouts for each held-out prompt"),
+)
+
+
 def _check_comparable(one: Run, other: Run) -> None:
     remedy = "compare runs that are evaluated alike"
-    for name, what in (
-        ("size", "mazes of different sizes"),
-        ("algorithm", "different held-out mazes"),
-        ("held_out_mazes", "different held-out mazes"),
-        ("distances", "different held-out mazes"),
-        ("num_samples", "different numbers of rollouts for each held-out maze"),
-    ):
-        first, second = getattr(one.config, name), getattr(other.config, name)
-        if first != second:
+    if type(one.config) is not type(other.config):
+        raise ValueError(f"{one.folder} and {other.folder} are runs of 'sera-maze train' and of a script; {remedy}")
+    differing = differences(one.config, other.config)
+    for name, what in _OF_SCRIPTS if isinstance(one.config, ScriptConfig) else _OF_MAZES:
+        if name in differing:
+            first, second = differing[name]
             said = f"{name}={first!r} and {second!r}"
             raise ValueError(f"{one.folder} and {other.folder} have {what} ({said}); {remedy}")
     if not set(one.ks) & set(other.ks):
@@ -181,10 +197,10 @@ def _check_comparable(one: Run, other: Run) -> None:
 
 def _check_same_mazes(one: Sequence[Run], other: Sequence[Run]) -> None:
     """Check that two groups are evaluated on the same mazes: held-out mazes that are not shipped follow the seed."""
-    known, found = {run.mazes for run in one}, {run.mazes for run in other}
+    known, found = {run.held_out for run in one}, {run.held_out for run in other}
     for group, mazes in ((one, found), (other, known)):
         for run in group:
-            if run.mazes not in mazes:
+            if run.held_out not in mazes:
                 apart = other[0] if group is one else one[0]
                 raise ValueError(
                     f"{run.folder} (seed {run.config.seed}) and {apart.folder} have different held-out mazes, which "
@@ -194,8 +210,9 @@ def _check_same_mazes(one: Sequence[Run], other: Sequence[Run]) -> None:
 
 def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
     """What differs between the groups; of a single one the name of its folder, that of the lowest seed."""
-    configs = [asdict(members[0].config) for members in groups]
-    names = [name for name in configs[0] if name != "seed" and len({str(config[name]) for config in configs}) > 1]
-    if not names:
+    configs = [members[0].config for members in groups]
+    differing = {name for config in configs for name in differences(configs[0], config)} - {"seed"}
+    if not differing:
         return [members[0].folder.resolve().name for members in groups]
-    return [", ".join(f"{name}={config[name]}" for name in names) for config in configs]
+    told = [{name: value for name, value in leaves(config).items() if name in differing} for config in configs]
+    return [", ".join(f"{name}={value}" for name, value in options.items()) for options in told]

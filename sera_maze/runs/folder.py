@@ -9,22 +9,18 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from sera_maze.storage.files import POINTER
-from sera_maze.envs.ground.checks import check_int
+from sera_maze.algorithm.checkpoint import read_checkpoint
 from sera_maze.algorithm.maxrl import MaxRL
-from sera_maze.runs.config import RunConfig
+from sera_maze.envs.ground.checks import check_int
+from sera_maze.envs.ground.options import differences
+from sera_maze.runs.config import Config, RunConfig, config_from_dict, load_config
+from sera_maze.storage.files import POINTER
 
 CONFIG, CHECKPOINT, LOGS, TABLE, COVERAGE = "config.json", "checkpoint", "tensorboard", "evaluation", "coverage.jsonl"
 _LOCK = ".lock"
-_POLICY = ("channels", "iterations")
-_OPTIONS = (
-    "prompts_per_batch", "rollouts_per_prompt", "n_max", "allocator", "advantage", "success", "activation_threshold",
-    "max_grad_norm", "seed",
-)  # fmt: skip
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 
 
@@ -50,7 +46,12 @@ def open_run(folder: Path, device: str = "auto") -> tuple[MaxRL, RunConfig]:
     Raises:
         FileNotFoundError, ValueError: if it is not the folder of a run, or there is no checkpoint in it so far.
     """
-    config = RunConfig.load(require_run(folder))
+    config = load_config(require_run(folder))
+    if not isinstance(config, RunConfig):
+        raise ValueError(
+            f"{folder} holds a run of a script, which makes its environments; there is {config.script.algorithm}.load "
+            f"for {folder / CHECKPOINT}, and 'sera-maze compare'"
+        )
     if not has_checkpoint(folder):
         raise FileNotFoundError(
             f"{folder} has no checkpoint so far: the run was stopped before its first; 'sera-maze train --resume "
@@ -59,32 +60,27 @@ def open_run(folder: Path, device: str = "auto") -> tuple[MaxRL, RunConfig]:
     return MaxRL.load(folder / CHECKPOINT, device=device), config
 
 
-def check_same_run(model: MaxRL, expected: MaxRL, folder: Path) -> None:
-    """Check that a checkpoint was trained as the run's config says, but for the number of updates.
+def check_trained_as(config: Config, folder: Path) -> None:
+    """Check that a run's checkpoint was trained as its config says, but for the number of updates.
 
-    Args:
-        model: from the checkpoint.
-        expected: made anew from the config.
-        folder: of the run.
+    Checkpoints of earlier versions do not say how they were trained, and pass.
 
     Raises:
         ValueError: naming the first option that differs.
     """
-    one, other = model.policy_kwargs or {}, expected.policy_kwargs or {}
-    pairs: list[tuple[str, Any, Any]] = [(name, one.get(name), other.get(name)) for name in _POLICY]
-    for name in _OPTIONS:
-        pairs.append((name, getattr(model, name), getattr(expected, name)))
-    pairs.append(("learning_rate", model.lr_schedule(1.0), expected.lr_schedule(1.0)))
-    pairs.append(("on_wall", model.rollout_sampler.rules.on_wall, expected.rollout_sampler.rules.on_wall))  # type: ignore[attr-defined]
-    known, wanted = model.prompt_state(), expected.prompt_state()
-    assert known is not None
-    assert wanted is not None
-    pairs.append(("mazes", known.digest, wanted.digest))
-    for name, trained, said in pairs:
-        if trained != said:
+    trained = read_checkpoint(folder / CHECKPOINT).config
+    if trained is None:
+        return
+    before = config_from_dict(trained)
+    if type(before) is not type(config):
+        raise ValueError(
+            f"{folder / CONFIG} is of another kind of run than the checkpoint; put the file back as it was"
+        )
+    for name, (said, was) in differences(config, before).items():
+        if name != "updates":
             raise ValueError(
-                f"{folder / CONFIG} says {name}={said!r}, but the checkpoint was trained with {trained!r}: put the "
-                "file back as it was (only updates may change), or start another run"
+                f"{folder / CONFIG} says {name}={said!r}, but the checkpoint was trained with {was!r}: put the file "
+                "back as it was (only updates may change), or start another run"
             )
 
 

@@ -1,111 +1,82 @@
-"""A training run in a folder: pools, warm start, updates, checkpoints, evaluation, and going on after a stop."""
+"""A training run in a folder: warm start, updates, checkpoints, evaluation, and going on after a stop."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import time
+from abc import ABC, abstractmethod
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
-from stable_baselines3.common.utils import LinearSchedule
+from stable_baselines3.common.vec_env import VecEnv
 
+from sera_maze.algorithm.maxrl import MaxRL
 from sera_maze.coverage.callback import CoverageCallback
-from sera_maze.coverage.unbiased import KS
-from sera_maze.envs.ground.atomic_files import write_text
-from sera_maze.envs.pools.fresh import FreshMazes, Mazes
-from sera_maze.envs.layouts.layout import digest_content
-from sera_maze.envs.play.maze import MazeEnv
-from sera_maze.sampling.plain_mazes import plain_mazes
-from sera_maze.coverage.tables import Evaluation
-from sera_maze.envs.pools.pool import PAPERS_HELD_OUT_MAZES, PAPERS_SPEC, PAPERS_TRAINING_MAZES, MazePool
-from sera_maze.envs.play.rules import MazeRules
 from sera_maze.coverage.evaluation import evaluated
 from sera_maze.coverage.evaluator import Evaluator
 from sera_maze.coverage.path_sheets import FAILED, SOLVED, write_pictures
-from sera_maze.algorithm.maxrl import MaxRL
-from sera_maze.policies.network import default_iterations
-from sera_maze.policies.maze import MazePolicy, check_iterations
-from sera_maze.runs.config import RunConfig
-from sera_maze.runs.folder import CHECKPOINT, CONFIG, COVERAGE, LOGS, TABLE, check_same_run, has_checkpoint, locked
+from sera_maze.coverage.tables import Evaluation
+from sera_maze.coverage.unbiased import KS
+from sera_maze.envs.ground.atomic_files import write_text
+from sera_maze.envs.pools.prompts import Prompts
+from sera_maze.runs.config import Config
+from sera_maze.runs.folder import CHECKPOINT, CONFIG, COVERAGE, LOGS, TABLE, check_trained_as, has_checkpoint, locked
 from sera_maze.storage.run_log import resumed_logger
 
 _SAVE_SECONDS = 30.0
 _NO_END = 2**62  # steps; the updates end a run
-# Added to a run's seed: for held-out mazes that are not shipped, and for mazes of an evaluation.
-_HELD_OUT_STREAM, _EVALUATION_STREAM = 2**32, 2**33
 
 
-def ks_of(config: RunConfig) -> tuple[int, ...]:
+class Task(ABC):
+    """What a run trains, on what, and what it is judged by.
+
+    Attributes:
+        config: of the run.
+        held_out: prompts of the evaluations.
+        env: environments over them, where the policy must be stepped; else None.
+    """
+
+    config: Config
+    held_out: Prompts
+    env: VecEnv | None = None
+
+    @abstractmethod
+    def make(self, console: Console) -> MaxRL:
+        """A fresh model; refuses what cannot be, before anything is written."""
+
+    @abstractmethod
+    def load(self, folder: Path) -> MaxRL:
+        """The model of a checkpoint, ready to learn."""
+
+    def describe(self, model: MaxRL) -> str:
+        """A line on the prompts, as the run begins."""
+        return f"{model.num_prompts} training prompts and {len(self.held_out)} held-out ones"
+
+    def evaluator(self, model: MaxRL) -> Evaluator:
+        """Of the model's policy on the held-out prompts."""
+        return Evaluator(model.policy, self.held_out, seed=self.config.seed, env=self.env)
+
+    def save(self, model: MaxRL, folder: Path) -> None:
+        """Save a checkpoint of the run in a folder."""
+        model.save_checkpoint(folder / CHECKPOINT, asdict(self.config))
+
+
+def ks_of(config: Config) -> tuple[int, ...]:
     """The values of k of a run's table: no more than it samples."""
     return tuple(k for k in KS if k <= config.num_samples)
-
-
-def held_out_pool(config: RunConfig) -> MazePool:
-    """The held-out mazes of a run: the shipped ones where they fit, else generated ones."""
-    if _is_papers_kind(config) and config.held_out_mazes == PAPERS_HELD_OUT_MAZES:
-        return MazePool.papers("held_out")
-    return _generated(config, config.held_out_mazes, config.seed + _HELD_OUT_STREAM, [])
-
-
-def _generated(config: RunConfig, count: int, seed: int, exclude: list[MazePool]) -> MazePool:
-    if config.distances is None:
-        return MazePool.generate(count, config.size, config.algorithm, seed, exclude=exclude)
-    each = count // len(config.distances)
-    return MazePool.graded(each, config.distances, config.size, config.algorithm, seed, exclude=exclude)
-
-
-def pools(config: RunConfig) -> tuple[Mazes, MazePool]:
-    """The training mazes and the held-out pool of a run; they share no walls."""
-    held_out = held_out_pool(config)
-    if config.fresh_mazes:
-        return FreshMazes(config.size, config.algorithm, config.seed, exclude=held_out), held_out
-    if _is_papers_kind(config) and (config.num_mazes, len(held_out)) == (PAPERS_TRAINING_MAZES, PAPERS_HELD_OUT_MAZES):
-        return MazePool.papers("train"), held_out
-    return _generated(config, config.num_mazes, config.seed, [held_out]), held_out
-
-
-def unseen_pool(config: RunConfig, count: int, size: tuple[int, int]) -> MazePool:
-    """Mazes of any size with the run's algorithm, none of which the run has trained on or is evaluated on."""
-    seen = [] if size != config.size else [pool for pool in pools(config) if isinstance(pool, MazePool)]
-    return MazePool.generate(count, size, config.algorithm, config.seed + _EVALUATION_STREAM, exclude=seen)
-
-
-def trained_on(model: MaxRL, pool: MazePool) -> int:
-    """How many mazes of a pool, by their walls, are in the pool that a model trains on; 0 if that is fresh mazes."""
-    found = "no environments" if model.env is None else plain_mazes(model.env)
-    training = None if isinstance(found, str) else found.pool
-    if not isinstance(training, MazePool):
-        return 0
-    walls = set(digest_content(training.walls))
-    return sum(content in walls for content in digest_content(pool.walls))
-
-
-def _is_papers_kind(config: RunConfig) -> bool:
-    kind = (config.size, config.algorithm, config.distances)
-    return kind == (PAPERS_SPEC.size, PAPERS_SPEC.algorithm, None)
-
-
-def build_model(config: RunConfig, pool: Mazes, device: str = "auto") -> MaxRL:
-    """A fresh model of a run."""
-    return MaxRL(
-        "MazePolicy", MazeEnv(pool, on_wall=config.on_wall), LinearSchedule(config.learning_rate, 0.0, 1.0),
-        prompts_per_batch=config.prompts_per_batch, rollouts_per_prompt=config.rollouts_per_prompt,
-        allocator=config.allocator, advantage=config.advantage, success=config.success, n_max=config.n_max,
-        activation_threshold=config.activation_threshold, max_grad_norm=config.max_grad_norm,
-        policy_kwargs={"channels": config.channels, "iterations": config.iterations}, seed=config.seed, device=device,
-    )  # fmt: skip
 
 
 class RunCallback(BaseCallback):
     """Saves checkpoints now and then, and shows the progress: a bar, or lines where there is no terminal."""
 
-    def __init__(self, folder: Path, progress: Progress, coverage: CoverageCallback, updates: int):
+    def __init__(self, folder: Path, progress: Progress, coverage: CoverageCallback, task: Task):
         super().__init__()
-        self.folder, self.progress, self.coverage, self.updates = folder, progress, coverage, updates
-        self.task = progress.add_task("training", total=updates, figures="")
+        self.folder, self.progress, self.coverage, self.of = folder, progress, coverage, task
+        self.bar = progress.add_task("training", total=task.config.updates, figures="")
         self._saved = time.monotonic()
         self._told: int | None = None
 
@@ -115,16 +86,14 @@ class RunCallback(BaseCallback):
     def _on_rollout_start(self) -> None:
         self._show()
         if time.monotonic() - self._saved > _SAVE_SECONDS:
-            assert isinstance(self.model, MaxRL)
-            self.model.save_checkpoint(self.folder / CHECKPOINT)
+            self.of.save(self.model, self.folder)  # type: ignore[arg-type]
             self._saved = time.monotonic()
 
     def _on_training_end(self) -> None:
         self._show()
 
     def _show(self) -> None:
-        assert isinstance(self.model, MaxRL)
-        update, values = self.model._n_updates, self.model.last_figures
+        update, values = self.coverage.updates, getattr(self.model, "last_figures", {})
         figures = f"success {100 * values['rollout/success_rate']:.1f} %" if values else ""
         if self.coverage.history:
             last = self.coverage.history[-1]
@@ -132,90 +101,83 @@ class RunCallback(BaseCallback):
             figures += "  held out: " + ", ".join(f"pass@{k} {100 * last[f'coverage/pass@{k}']:.1f}" for k in shown)
             console = self.progress.console
             if not console.is_terminal and last["update"] not in (self._told, 0):
-                console.print(f"update {update} of {self.updates}: {figures}")
+                console.print(f"update {update} of {self.of.config.updates}: {figures}")
                 self._told = last["update"]
-        self.progress.update(self.task, completed=update, figures=figures)
+        self.progress.update(self.bar, completed=update, figures=figures)
 
 
-def train(
-    config: RunConfig, folder: Path, console: Console, *, resume: bool = False, device: str = "auto"
-) -> Evaluation:
-    """Run or go on with a training run, and write its final table and pictures.
+def run_task(task: Task, folder: Path, console: Console, *, resume: bool = False) -> Evaluation:
+    """Begin or go on with a run, and write its final table and, of mazes, pictures.
 
     Args:
-        config: of the run.
+        task: of the run.
         folder: of the run, see `sera_maze.runs.folder` for what it holds.
         console: to report to.
         resume: whether the folder holds a run to go on with; one that was stopped before its first checkpoint begins
             again.
-        device: "cpu", "cuda" or "auto".
 
     Raises:
         KeyboardInterrupt: after a checkpoint has been saved.
         ValueError: if another process trains in the folder, its config is not that of its checkpoint, or the training
             comes upon numbers that are not finite; the last checkpoint stays then.
     """
-    started = time.monotonic()
-    console.print("making mazes")
-    pool, held_out = pools(config)
-    model = build_model(config, pool, device)  # which refuses what cannot be, before anything is written
+    started, config = time.monotonic(), task.config
+    new = None if resume else task.make(console)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         if resume and has_checkpoint(folder):
-            fresh = model
-            model = MaxRL.load(folder / CHECKPOINT, device=device)
-            check_same_run(model, fresh, folder)
-            console.print(f"going on after update {model._n_updates} of {config.updates}")
+            check_trained_as(config, folder)
+            model = task.load(folder / CHECKPOINT)
+            console.print(f"going on after update {model.updates} of {config.updates}")
         else:
+            model = task.make(console) if new is None else new
             config.save(folder / CONFIG)
-            _begin(model, config, console, len(held_out))
-            model.save_checkpoint(folder / CHECKPOINT)
+            console.print(task.describe(model))
+            _warm_start(model, config.warm_start, console)
+            task.save(model, folder)
         if model.num_timesteps == 0:  # what was logged before a stop is logged again
             shutil.rmtree(folder / LOGS, ignore_errors=True)
             (folder / COVERAGE).unlink(missing_ok=True)
-        if model._n_updates < config.updates:  # the table of an end that was nearer is none of this one
+        if model.updates < config.updates:  # an earlier, shorter run's table does not belong to this run
             for name in (f"{TABLE}.json", f"{TABLE}.md", SOLVED, FAILED):
                 (folder / name).unlink(missing_ok=True)
-        _learn(model, held_out, config, folder, console)
-        console.print(f"{model._n_updates} updates, {model.total_rollouts} rollouts, {model.num_timesteps} steps")
-        evaluation = evaluate_run(model, held_out, config, folder)
+        _learn(model, task, folder, console)
+        console.print(f"{model.updates} updates, {model.total_rollouts} rollouts, {model.num_timesteps} steps")
+        evaluation = write_evaluation(task.evaluator(model), config, folder)
     console.print(f"total time {time.monotonic() - started:.0f} s")
     return evaluation
 
 
-def _begin(model: MaxRL, config: RunConfig, console: Console, held_out: int) -> None:
-    """The warm start of a fresh run."""
-    started = time.monotonic()
-    height, width = config.size
-    kind = "fresh" if config.fresh_mazes else f"{model.num_prompts}"
-    console.print(f"{kind} training mazes and {held_out} held-out ones of {height}x{width} squares")
-    if not config.warm_start:
+def _warm_start(model: MaxRL, updates: int, console: Console) -> None:
+    if not updates:
         return
+    started = time.monotonic()
     with _progress(console) as progress:
-        task = progress.add_task("warm start", total=config.warm_start, figures="imitating shortest paths")
-        model.warm_start(config.warm_start, after_update=lambda update: progress.update(task, completed=update + 1))
-    console.print(f"warm start: {config.warm_start} updates in {time.monotonic() - started:.0f} s")
+        bar = progress.add_task("warm start", total=updates, figures="imitating shortest paths")
+        model.warm_start(updates, after_update=lambda update: progress.update(bar, completed=update + 1))
+    console.print(f"warm start: {updates} updates in {time.monotonic() - started:.0f} s")
 
 
-def _learn(model: MaxRL, held_out: MazePool, config: RunConfig, folder: Path, console: Console) -> None:
+def _learn(model: MaxRL, task: Task, folder: Path, console: Console) -> None:
+    config = task.config
     model.set_logger(resumed_logger(folder / LOGS, model.num_timesteps, ("tensorboard", "csv")))
     coverage = CoverageCallback(
-        held_out, eval_freq_updates=config.eval_every, num_samples=config.num_samples, ks=ks_of(config),
-        log_path=folder / COVERAGE,
+        task.held_out, env=task.env, eval_freq_updates=config.eval_every, num_samples=config.num_samples,
+        ks=ks_of(config), log_path=folder / COVERAGE,
     )  # fmt: skip
     with _progress(console) as progress:
-        callback = RunCallback(folder, progress, coverage, config.updates)
+        callback = RunCallback(folder, progress, coverage, task)
         try:
             model.learn(
                 _NO_END, CallbackList([coverage, callback]), reset_num_timesteps=False, total_updates=config.updates
             )
         except (KeyboardInterrupt, SystemExit):  # rich exits when nobody reads its output any more
             # The batch in progress is dropped: what is saved is a state between two batches.
-            model.save_checkpoint(folder / CHECKPOINT)
+            task.save(model, folder)
             raise
         finally:
             model.logger.close()
-    model.save_checkpoint(folder / CHECKPOINT)
+    task.save(model, folder)
 
 
 def _progress(console: Console) -> Progress:
@@ -226,28 +188,18 @@ def _progress(console: Console) -> Progress:
     )  # fmt: skip
 
 
-def evaluate_run(
-    model: MaxRL, pool: MazePool, config: RunConfig, folder: Path, iterations: int | None = None
-) -> Evaluation:
-    """Evaluate a run's policy and write the table (JSON and Markdown) and the pictures into a folder.
+def write_evaluation(evaluator: Evaluator, config: Config, folder: Path) -> Evaluation:
+    """Evaluate and write the table (JSON and Markdown) and, of mazes, the pictures into a folder.
 
     Args:
-        model: of the run.
-        pool: mazes of any size.
+        evaluator: of a run's policy.
         config: of the run.
-        folder: for the files.
-        iterations: of the policy; None: as in training, and on other sizes `default_iterations`.
-
-    Raises:
-        ValueError, TypeError: for iterations out of range.
+        folder: for the files; made if it is missing.
     """
-    if not isinstance(model.policy, MazePolicy):
-        raise TypeError("NOT YET")
-    policy = model.policy.for_size(pool.size, iterations)
     folder.mkdir(parents=True, exist_ok=True)
-    evaluator = Evaluator(policy, pool, rules=MazeRules(pool.size, on_wall=config.on_wall), seed=config.seed)
-    evaluation = evaluated(evaluator, config.num_samples, ks_of(config), exact=True)
-    write_pictures(evaluation, evaluator, folder)
+    evaluation = evaluated(evaluator, config.num_samples, ks_of(config), evaluator.knows_exact)
+    if evaluator.mazes is not None:
+        write_pictures(evaluation, evaluator, folder)
     for suffix, text in (("json", json.dumps(evaluation.to_json(), indent=1)), ("md", evaluation.markdown())):
         write_text(folder / f"{TABLE}.{suffix}", text + "\n")
     return evaluation

@@ -16,7 +16,7 @@ from stable_baselines3.common.utils import ConstantSchedule, FloatSchedule, Line
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
 from sera_maze.algorithm import maxrl
-from sera_maze.algorithm.checkpoint import load_checkpoint, save_checkpoint
+from sera_maze.algorithm.checkpoint import load_checkpoint, read_config, save_checkpoint
 from sera_maze.algorithm.maxrl import SERA, MaxRL
 from sera_maze.envs import FreshMazes, MazeEnv, MazePool, PromptQueue
 from sera_maze.envs.play.rules import MazeRules
@@ -92,6 +92,17 @@ def test_arguments_and_class_come_back(tmp_path, pool):
 def test_a_seed_that_was_drawn_is_kept(tmp_path, pool):
     saved = small(pool, seed=None)
     assert load_checkpoint(save_checkpoint(saved, tmp_path)).seed == saved.seed
+
+
+def test_a_config_is_kept_beside_the_model(tmp_path, pool):
+    config = {"mazes": {"size": (9, 9), "distances": None}, "seed": 3, "rate": float("inf")}
+    assert read_config(save_checkpoint(small(pool), tmp_path / "with", config)) == config
+    assert read_config(save_checkpoint(small(pool), tmp_path / "without")) is None
+    rewrite(tmp_path / "without", lambda data: data.pop("config"))  # as earlier versions wrote it
+    assert read_config(tmp_path / "without") is None
+    with pytest.raises(TypeError, match=r"config\['a'\]=<object"):
+        save_checkpoint(small(pool), tmp_path / "bad", {"a": object()})
+    assert not (tmp_path / "bad").exists()
 
 
 def test_mazes_and_rules_are_built_again(tmp_path, pool):

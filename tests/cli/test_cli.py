@@ -1,7 +1,9 @@
 """The command line, run as a user runs it."""
 
+import ast
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,18 +14,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sera_maze.cli.app import main
+from sera_maze.cli.app import COMMANDS, main
 from sera_maze.cli.choices import parse_size
+from sera_maze.envs.ground.options import leaves
 from sera_maze.envs.layouts.layout import MazeLayout
 from sera_maze.envs.pools.pool import MazePool
 from sera_maze.envs.tokens import decode_prompt
+from sera_maze.runs.config import PRESETS
 
 ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments, status=0):
     done = subprocess.run(
-        [sys.executable, "-m", "sera_maze.cli.app", *arguments], capture_output=True, text=True, check=False, cwd=ROOT
+        [sys.executable, "-m", "sera_maze", *arguments], capture_output=True, text=True, check=False, cwd=ROOT
     )
     assert done.returncode == status, done.stderr
     return done.stdout if status == 0 else done.stderr
@@ -182,6 +186,66 @@ def test_an_interrupt_while_mazes_are_made_ends_soon(capsys):
 def test_unknown_options_and_commands_suggest():
     assert "mazes" in run("maze", status=2)
     assert "--size" in run("mazes", "--sise", "9", status=2)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_says_what_holds_where_an_option_is_left_out(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert "default: None" not in " ".join(capsys.readouterr().out.replace("\u2502", "").split())
+
+
+def test_train_offers_every_option_with_the_presets_values(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    for preset, config in PRESETS.items():
+        with pytest.raises(SystemExit):
+            main(["train", f"--preset={preset}", "--help"])
+        shown = capsys.readouterr().out
+        for name, value in leaves(config).items():
+            flag = re.search(rf"--{name.replace('_', '-')}[ ,].*?\(default: ([^)]*)\)", shown, re.DOTALL)
+            assert flag is not None, name
+            text = "x".join(map(str, value)) if name == "size" else str(value)
+            assert flag[1].startswith("none, " if value is None else text), name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ([], {}),
+        (["--n-max", "99", "--max-grad-norm", "1e9", "--n_min", "3"], {"n_max": 99, "max_grad_norm": 1e9, "n_min": 3}),
+        (["--distances", "4", "8", "--seed", "3"], {"distances": (4, 8), "seed": 3}),
+        (["--activation-threshold", "none"], {"activation_threshold": None}),
+        (["--activation-threshold", "0", "--distances", "none"], {"activation_threshold": 0.0}),
+        (["--fresh-mazes"], {"fresh_mazes": True, "success": "critic"}),
+        (["--fresh-mazes", "--success", "exact"], {"fresh_mazes": True, "success": "exact"}),
+        (["--no-multiplicity-correction", "--token-mean"], {"multiplicity_correction": False, "token_mean": True}),
+        (["--size", "9x13"], {"size": (9, 13)}),
+        (["--size", "9\u00d713"], {"size": (9, 13)}),
+        (["--size=11"], {"size": (11, 11)}),
+        (["--preset", "quick"], {}),
+        (["--preset=quick", "--updates", "5"], {"updates": 5}),
+        (["--preset", "hour", "--no-fresh-mazes"], {"fresh_mazes": False}),
+        (["--preset", "paper", "--n-max", "none"], {"n_max": None}),
+    ],
+)
+def test_train_takes_options_and_the_presets_others(arguments, options, monkeypatch, tmp_path):
+    given = []
+
+    def train(config, *_, **__):
+        given.append(config)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sera_maze.runs.training.train", train)
+    assert main(["train", "--out", str(tmp_path / "run"), *arguments]) == 130
+    preset = next((name for name in PRESETS if name in " ".join(arguments)), "default")
+    assert given == [PRESETS[preset].changed(options)]
+
+
+def test_help_loads_neither_torch_nor_numba():
+    code = "import sys; from sera_maze.cli.app import main\ntry: main(['--help'])\nfinally: print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = set(ast.literal_eval(done.stdout.splitlines()[-1]))
+    assert not {"torch", "stable_baselines3", "numba", "pygame", "matplotlib"} & loaded
 
 
 def test_help_and_version():

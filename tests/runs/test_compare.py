@@ -35,7 +35,7 @@ def history(values, updates=(0, 10), exact=False, interval=None):
 
 def make_run(folder, successes=SUCCESSES, entries=None, ks=KS, **options):
     """Write what a finished run leaves."""
-    config = RunConfig(**{**SMALL, **options})
+    config = RunConfig.of(**{**SMALL, **options})
     lengths = held_out_pool(config).shortest_lengths.tolist()
     folder.mkdir(parents=True)
     config.save(folder / "config.json")
@@ -44,7 +44,7 @@ def make_run(folder, successes=SUCCESSES, entries=None, ks=KS, **options):
     names = ("k", "sampled", "low", "high")
     evaluation = {
         "mazes": len(successes),
-        "size": list(config.size),
+        "size": list(config.mazes.size),
         "num_samples": config.num_samples,
         "pass_at_k": [dict(zip(names, row, strict=True)) for row in zip(ks, *columns, strict=True)],
         "per_maze": {"shortest_length": lengths, "successes": list(successes), "probability": None},
@@ -233,7 +233,7 @@ def unfinished(folder):
 
 
 def prolonged(folder):
-    RunConfig(**{**SMALL, "updates": 20}).save(folder / "config.json")
+    RunConfig.of(**{**SMALL, "updates": 20}).save(folder / "config.json")
 
 
 def without_log(folder):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from functools import partial
 
 import pytest
@@ -14,7 +15,9 @@ import torch
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from sera_maze.algorithm.checkpoint import read_config, save_checkpoint
 from sera_maze.cli.app import main
+from sera_maze.envs.ground.options import leaves
 from sera_maze.envs.pools.pool import MazePool
 from sera_maze.runs.config import PRESETS, RunConfig
 from sera_maze.runs.folder import locked, open_run
@@ -27,7 +30,7 @@ TINY = {
 
 
 def command(*arguments):
-    return [sys.executable, "-m", "sera_maze.cli.app", *map(str, arguments)]
+    return [sys.executable, "-m", "sera_maze", *map(str, arguments)]
 
 
 def train(folder, **changes):
@@ -58,7 +61,7 @@ def test_a_run_tells_what_it_did(run):
 def test_a_run_leaves_its_files(run):
     folder, _ = run
     config = RunConfig.load(folder / "config.json")
-    assert (config.size, config.updates, config.seed) == ((7, 7), 8, 0)
+    assert (config.mazes.size, config.updates, config.seed) == ((7, 7), 8, 0)
     table = json.loads((folder / "evaluation.json").read_text())
     assert table
     assert "| k |" in (folder / "evaluation.md").read_text().replace("  ", " ").replace("|  k |", "| k |")
@@ -155,25 +158,25 @@ def test_fresh_mazes(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "fresh training mazes and 20 held-out ones" in done.stdout
     model, config = open_run(tmp_path / "run")
-    assert (config.fresh_mazes, config.success) == (True, "critic")
+    assert (config.mazes.fresh_mazes, config.method.success) == (True, "critic")
     mazes, held_out = pools(config)
     assert model.fast_path.pool.digest == mazes.digest
     assert model.prompt_order.position == 8 * 16
     walls = {maze.tobytes() for maze in held_out.walls}
     assert not any(maze.tobytes() in walls for maze in mazes.arrays(range(500)).walls)
     with pytest.raises(ValueError, match="success='critic'"):
-        RunConfig(fresh_mazes=True)
+        RunConfig.of(fresh_mazes=True)
 
 
 def test_mazes_of_several_distances():
-    config = RunConfig(size=(9, 9), num_mazes=12, held_out_mazes=6, distances=[4, 12, 8])
-    assert config.distances == (4, 12, 8)
+    config = RunConfig.of(size=(9, 9), num_mazes=12, held_out_mazes=6, distances=[4, 12, 8])
+    assert config.mazes.distances == (4, 12, 8)
     mazes, held_out = pools(config)
     assert mazes.shortest_lengths.tolist() == [4] * 4 + [12] * 4 + [8] * 4
     assert held_out.shortest_lengths.tolist() == [4, 4, 12, 12, 8, 8]
     assert not {maze.tobytes() for maze in held_out.walls} & {maze.tobytes() for maze in mazes.walls}
     # Of the papers' kind but for the distances: not the shipped mazes.
-    assert held_out_pool(RunConfig(distances=(4, 8))).shortest_lengths.tolist() == [4] * 128 + [8] * 128
+    assert held_out_pool(RunConfig.of(distances=(4, 8))).shortest_lengths.tolist() == [4] * 128 + [8] * 128
 
 
 @pytest.mark.parametrize(
@@ -192,24 +195,14 @@ def test_mazes_of_several_distances():
 )
 def test_options_of_studies_are_checked(options, words):
     with pytest.raises(ValueError, match=words):
-        RunConfig(**options)
-
-
-def test_a_config_of_before_these_options_is_read(tmp_path):
-    RunConfig(seed=3).save(tmp_path / "config.json")
-    data = json.loads((tmp_path / "config.json").read_text())
-    for name in ("distances", "activation_threshold", "max_grad_norm"):
-        del data[name]
-    (tmp_path / "config.json").write_text(json.dumps(data))
-    assert RunConfig.load(tmp_path / "config.json") == RunConfig(seed=3)
+        RunConfig.of(**options)
 
 
 def test_presets():
-    assert PRESETS["default"].size == (17, 17)
+    assert PRESETS["default"].mazes.size == (17, 17)
     paper = PRESETS["paper"]
-    assert (paper.num_mazes, paper.prompts_per_batch, paper.rollouts_per_prompt, paper.n_max, paper.updates) == (
-        7424, 256, 128, 512, 3000,
-    )  # fmt: skip
+    assert (paper.mazes.num_mazes, paper.updates) == (7424, 3000)
+    assert (paper.method.prompts_per_batch, paper.method.rollouts_per_prompt, paper.method.n_max) == (256, 128, 512)
     assert len(pools(PRESETS["default"].changed({"num_mazes": 10}))[1]) == 256
 
 
@@ -218,10 +211,11 @@ def test_presets():
     [
         (lambda data: data.update(colour="red"), "it has colour"),
         (lambda data: data.pop("seed"), "it lacks seed"),
-        (lambda data: data.update(iterations="8"), "iterations='8'"),
+        (lambda data: data["policy"].update(iterations="8"), "iterations='8'"),
         (lambda data: data.update(learning_rate=True), "learning_rate=True"),
-        (lambda data: data.update(size=[8, 8]), "size=8x8"),
-        (lambda data: data.update(size=None), "size"),
+        (lambda data: data["mazes"].update(size=[8, 8]), "size=8x8"),
+        (lambda data: data["mazes"].update(size=None), "size"),
+        (lambda data: data["mazes"].update(updates=3), "it has updates twice"),
     ],
 )
 def test_a_damaged_config_is_told(run, tmp_path, change, words):
@@ -244,6 +238,8 @@ def test_a_damaged_config_is_told(run, tmp_path, change, words):
         {"prompts_per_batch": 4},
         {"seed": 3},
         {"num_mazes": 41},
+        {"eval_every": 4},
+        {"n_max": 9},
         {"activation_threshold": 0.1},
         {"max_grad_norm": 2.0},
     ],
@@ -252,8 +248,22 @@ def test_a_config_that_was_changed_after_the_training_is_told(run, tmp_path, cha
     folder = shutil.copytree(run[0], tmp_path / "copy")
     RunConfig.load(folder / "config.json").changed(change).save(folder / "config.json")
     assert main(["train", "--resume", str(folder)]) == 2
-    name = "mazes" if "num_mazes" in change else next(iter(change))
-    assert f"config.json says {name}=" in capsys.readouterr().err
+    ((name, said),) = change.items()
+    was = leaves(RunConfig.load(run[0] / "config.json"))[name]
+    told = capsys.readouterr().err
+    assert f"config.json says {name}={said!r}, but the checkpoint was trained with {was!r}: put the file back" in told
+
+
+def test_a_checkpoint_that_does_not_say_how_it_was_trained_goes_on(run, tmp_path):
+    """As those of earlier versions; its mazes are in it, and are not made again."""
+    folder = shutil.copytree(run[0], tmp_path / "copy")
+    save_checkpoint(open_run(folder)[0], folder / "checkpoint")
+    assert read_config(folder / "checkpoint") is None
+    RunConfig.load(folder / "config.json").changed({"updates": 9}).save(folder / "config.json")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("sera_maze.runs.training.pools", None)
+        assert main(["train", "--resume", str(folder)]) == 0
+    assert read_config(folder / "checkpoint") == asdict(RunConfig.load(folder / "config.json"))
 
 
 def test_a_run_stopped_before_its_first_checkpoint_begins_again(run, tmp_path):

@@ -108,7 +108,7 @@ def test_all_methods_go_with_all_settings():
                 with pytest.raises(ValueError, match="fresh mazes do not"):
                     base.changed(changes)
                 continue
-            assert base.changed(changes).allocator == changes["allocator"], name
+            assert base.changed(changes).method.allocator == changes["allocator"], name
     options = get_type_hints(Compare)
     assert get_args(options["setting"]) == tuple(SETTINGS)
     assert get_args(get_args(options["methods"])[0]) == tuple(METHODS)

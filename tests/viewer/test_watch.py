@@ -14,7 +14,7 @@ from sera_maze.viewer.films import write_film
 from sera_maze.viewer.scenes import Agent
 from sera_maze.viewer.watching import Viewer
 
-TINY = RunConfig(
+TINY = RunConfig.of(
     size=(7, 7), num_mazes=40, held_out_mazes=20, warm_start=40, updates=4, prompts_per_batch=16,
     rollouts_per_prompt=8, channels=8, iterations=8, eval_every=4, num_samples=32,
 )  # fmt: skip

@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from sera_maze.envs.generating.generate import MazeSpec
+from sera_maze.envs.generating.spec import MazeSpec
 from sera_maze.envs.ground.checks import as_number, check_int
 from sera_maze.studies.alignment.measuring import ESTIMATORS as ESTIMATORS
 from sera_maze.studies.alignment.measuring import EXACT as EXACT

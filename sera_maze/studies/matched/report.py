@@ -94,7 +94,7 @@ def _means(folder: Path, config: RunConfig) -> dict[str, float]:
     values = {name: [float(row[name]) for row in rows if row.get(name)] for name in _FIGURES}
     if len(values["allocation/count_max"]) != config.updates:
         raise _damaged(path, f"it has {len(values['allocation/count_max'])} of {config.updates} updates")
-    if config.advantage != "maxrl":
+    if config.method.advantage != "maxrl":
         values["allocation/attenuation_min"] = []  # of another gradient
     return {name: float(np.mean(found)) if found else math.nan for name, found in values.items()}
 

@@ -7,12 +7,12 @@ A seed fixes mazes, parameters and warm start, so runs of one seed are pairs. Ea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from sera_maze.envs.ground.atomic_files import check_folder
 from sera_maze.envs.ground.checks import check_choice, check_int
+from sera_maze.envs.ground.options import differences
 from sera_maze.runs.config import RunConfig
 from sera_maze.runs.folder import CONFIG, TABLE
 from sera_maze.studies.matched.report import Outcome, read_outcome
@@ -36,7 +36,7 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 # 9x9 mazes, a middling warm start and few rollouts a maze, so that there is something to share out. Which estimator of
 # success a method uses is its own matter, and "exact" goes with any mazes.
-DEFAULT = RunConfig(
+DEFAULT = RunConfig.of(
     size=(9, 9), num_mazes=2048, warm_start=100, updates=400, rollouts_per_prompt=8, eval_every=20, seed=0,
     success="exact",
 )  # fmt: skip
@@ -56,7 +56,7 @@ SETTINGS: dict[str, RunConfig] = {
     "high-rate": DEFAULT.changed({"learning_rate": 3e-3}),
     "no-clipping": DEFAULT.changed({"max_grad_norm": 1e9}),
 }
-QUICK = RunConfig(
+QUICK = RunConfig.of(
     size=(7, 7), num_mazes=60, held_out_mazes=40, warm_start=100, updates=20, prompts_per_batch=20,
     rollouts_per_prompt=4, channels=16, iterations=8, eval_every=5, num_samples=32, seed=0, success="exact",
 )  # fmt: skip
@@ -92,7 +92,7 @@ def matched_runs(
     for place, config in configs.items():
         check_folder("folder", place)
         known = RunConfig.load(place / CONFIG) if (place / CONFIG).exists() else config
-        if differ := [each.name for each in fields(config) if getattr(known, each.name) != getattr(config, each.name)]:
+        if differ := differences(known, config):
             raise ValueError(f"{place} holds a run of another config, with other {', '.join(differ)}; choose another")
     _train_all({place: config for place, config in configs.items() if not is_finished(place)}, processes, tell)
     return list(configs)
@@ -152,7 +152,7 @@ def _train_all(configs: Mapping[Path, RunConfig], processes: int, tell: Callable
 def _train_one(config: RunConfig, folder: Path) -> None:
     from rich.console import Console
 
-    from sera_maze.runs.training import train
+    from sera_maze.runs.maze_task import train
 
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "log.txt").open("a", encoding="utf-8") as file:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from sera_maze.envs.generating import distinct
-from sera_maze.envs.generating.generate import MazeSpec, generate_until_failure
+from sera_maze.envs.generating.generate import generate_until_failure
+from sera_maze.envs.generating.spec import MazeSpec
 from sera_maze.envs.layouts.layout import digest_content
 from sera_maze.envs.pools.pool import MazePool
 

@@ -12,8 +12,9 @@ from scipy import stats
 
 from sera_maze.envs.generating import generate
 from sera_maze.envs.generating.distinct import log_spanning_trees
-from sera_maze.envs.generating.generate import ALGORITHMS, ENDPOINTS, MazeSpec, generate_layouts, generate_until_failure
+from sera_maze.envs.generating.generate import generate_layouts, generate_until_failure
 from sera_maze.envs.generating.kernels import fill_mazes
+from sera_maze.envs.generating.spec import ALGORITHMS, ENDPOINTS, MazeSpec
 from sera_maze.envs.ground.random_bits import nth_prompt, prompt_key
 from sera_maze.envs.layouts.distances import shortest_lengths
 from sera_maze.envs.layouts.layout import MazeLayout, digest_content, digest_of
@@ -90,7 +91,8 @@ DIGESTS = {
 }
 DIGEST_CODE = """
 import hashlib
-from sera_maze.envs.generating.generate import ALGORITHMS, generate_layouts
+from sera_maze.envs.generating.generate import generate_layouts
+from sera_maze.envs.generating.spec import ALGORITHMS
 from sera_maze.envs.layouts.layout import digest_content
 for algorithm in ALGORITHMS:
     mazes = generate_layouts(300, (17, 21), algorithm, 2**63 + 5, braid=0.3, openings=2, endpoints="random")

@@ -1,14 +1,21 @@
 """Options of MaxRL: each bad one is refused where the model is made, and the seed fixes what it should."""
 
+import ast
+import inspect
 import math
 import random
+import subprocess
+import sys
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 import torch
 
 from sera_maze.algorithm.maxrl import SERA, MaxRL
+from sera_maze.algorithm.options import MaxRLOptions
 from sera_maze.envs import MazePool
+from sera_maze.envs.ground.options import descriptions
 from sera_maze.sampling.vec_env import MazeVecEnv
 
 POOL = MazePool.generate(6, 5, "prim", seed=1, endpoints="random")
@@ -149,3 +156,34 @@ def test_a_model_needs_environments_or_a_file():
 def test_convolutions_of_tokens_are_refused():
     with pytest.raises(ValueError, match=r"SmallGridCNN needs observations \(C, H, W\)"):
         make(policy="CnnPolicy", observation="tokens")
+
+
+def test_the_constructor_has_the_options_with_their_defaults():
+    options = {field.name: field.default for field in fields(MaxRLOptions)}
+    parameters = {name: item.default for name, item in inspect.signature(MaxRL).parameters.items()}
+    first = list(parameters).index("prompts_per_batch")
+    assert list(parameters.items())[first : first + len(options)] == list(options.items())
+    assert descriptions(MaxRLOptions).keys() == options.keys()
+
+
+def test_the_constructor_is_described_with_all_its_arguments():
+    texts = descriptions(MaxRL)
+    assert descriptions(MaxRLOptions).items() <= texts.items()
+    assert {name for names in texts for name in names.split(", ")} == set(inspect.signature(MaxRL).parameters)
+    assert "    n_min: least rollouts of an active prompt.\n" in MaxRL.__doc__
+    assert "References:" in MaxRL.__doc__
+    assert all(len(line) <= 120 for line in MaxRL.__doc__.splitlines())
+
+
+def test_options_are_those_of_the_attributes(tmp_path):
+    model = make(n_max=16, token_mean=True)
+    assert model.options == MaxRLOptions(prompts_per_batch=3, rollouts_per_prompt=4, n_max=16, token_mean=True)
+    model.save(tmp_path / "agent.zip")
+    loaded = MaxRL.load(tmp_path / "agent.zip", make().get_env(), n_epochs=2)
+    assert loaded.options == replace(model.options, n_epochs=2)
+
+
+def test_options_load_no_torch():
+    code = "import sys, sera_maze.algorithm.options, sera_maze.runs.config; print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"torch", "stable_baselines3", "numba"} & set(ast.literal_eval(done.stdout))

@@ -1,0 +1,112 @@
+"""`train_script`: a run's folder for any promptable environment, from a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+from rich.console import Console
+from stable_baselines3.common.vec_env import VecEnv
+
+from sera_maze.algorithm.maxrl import MaxRL
+from sera_maze.coverage.evaluator import prompts_and_env
+from sera_maze.coverage.tables import Evaluation
+from sera_maze.envs.pools.prompts import Prompts
+from sera_maze.runs.config import ScriptConfig, ScriptOptions
+from sera_maze.runs.folder import CONFIG
+from sera_maze.runs.training import Task, run_task
+
+
+class ScriptTask(Task):
+    """A run whose model, with its environments, a script makes.
+
+    Args:
+        model: fresh, with its environments.
+        held_out: prompts of the evaluations, or promptable environments over them.
+        env: environments over ``held_out``, if these are prompts alone.
+        name: what the run is, in the script's words.
+        schedule: ``updates``, ``eval_every``, ``num_samples`` and ``warm_start``, see `ScriptConfig`.
+    """
+
+    config: ScriptConfig
+
+    def __init__(
+        self,
+        model: MaxRL,
+        held_out: Prompts | VecEnv | gym.Env[Any, Any],
+        env: VecEnv | gym.Env[Any, Any] | None,
+        name: str,
+        schedule: dict[str, int],
+    ):
+        self.model = model
+        self.held_out, self.env = prompts_and_env(held_out, env)
+        sampler = model.rollout_sampler
+        script = ScriptOptions(
+            name, type(model).__name__, type(model.policy).__name__, sampler.num_prompts, sampler.prompts_digest,
+            len(self.held_out), self.held_out.digest,
+        )  # fmt: skip
+        rate = float(model.lr_schedule(1.0))
+        self.config = ScriptConfig(
+            script=script, method=model.options, learning_rate=rate, seed=model.seed or 0, **schedule
+        )
+
+    def make(self, console: Console) -> MaxRL:
+        """See `Task.make`."""
+        return self.model
+
+    def load(self, folder: Path) -> MaxRL:
+        """See `Task.load`."""
+        return type(self.model).load(folder, env=self.model.env, device=self.model.device)
+
+
+def train_script(
+    folder: str | Path,
+    make_model: Callable[[], MaxRL],
+    held_out: Prompts | VecEnv | gym.Env[Any, Any],
+    *,
+    updates: int,
+    env: VecEnv | gym.Env[Any, Any] | None = None,
+    eval_every: int = 50,
+    num_samples: int = 256,
+    warm_start: int = 0,
+    name: str = "",
+    console: Console | None = None,
+) -> Evaluation:
+    """Train in a run's folder: checkpoints, TensorBoard, pass@k on held-out prompts, the final table.
+
+    Called again, after a stop or a crash, with the same arguments, it goes on where it was, bit for bit; with more
+    ``updates`` a finished run goes on too. ``sera-maze compare`` compares such runs.
+
+    Args:
+        folder: of the run, made if it is missing.
+        make_model: makes the fresh model with its environments; the same at every call.
+        held_out: prompts of the evaluations, or promptable environments over them. Not those trained in.
+        updates: of the training.
+        env: environments over ``held_out``, if these are prompts alone and the policy must be stepped.
+        eval_every: updates between evaluations.
+        num_samples: rollouts for each held-out prompt.
+        warm_start: updates of imitation before, where something can be imitated.
+        name: what the run is, kept in its config.
+        console: to report to; None: the terminal.
+
+    Returns:
+        The final evaluation; evaluation.json and evaluation.md in the folder have it too.
+
+    Raises:
+        ValueError: if the folder holds a run of other arguments, naming what differs, or another process trains in it.
+
+    Example:
+        >>> def model():
+        ...     env = PromptQueue(gym.make("CartPole-v1"), range(64), success=lambda episode: episode.steps >= 100)
+        ...     return SERA("MlpPolicy", env, prompts_per_batch=16, rollouts_per_prompt=8, seed=0)
+        >>> held_out = PromptQueue(gym.make("CartPole-v1"), range(1000, 1032), success=lambda e: e.steps >= 100)
+        >>> train_script("runs/cartpole", model, held_out, updates=50, eval_every=10, num_samples=32)
+    """
+    schedule = {"updates": updates, "eval_every": eval_every, "num_samples": num_samples, "warm_start": warm_start}
+    task, place = ScriptTask(make_model(), held_out, env, name, schedule), Path(folder)
+    resume = (place / CONFIG).exists()
+    if resume:
+        task.config.refuse_others(ScriptConfig.load(place / CONFIG), place)
+    return run_task(task, place, Console() if console is None else console, resume=resume)
