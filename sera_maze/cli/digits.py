@@ -26,7 +26,7 @@ class Digits:
     processes: int = 2
     """Trainings at a time, each on one thread."""
     out: Path = Path("digits")
-    """Folder for digits.md, .png and .json."""
+    """Folder for digits.md, .png and .json, and the trainings; finished ones are kept there."""
 
     def run(self, console: Console) -> int:
         """Train, measure, print the tables, and return the exit status."""
@@ -39,7 +39,7 @@ class Digits:
         setting = replace(setting, seed=self.seed, seeds=setting.seeds if self.seeds is None else self.seeds)
         check_folder("--out", self.out)
         self.out.mkdir(parents=True, exist_ok=True)
-        runs = digits_study(setting, processes=self.processes, tell=console.print)
+        runs = digits_study(setting, self.out / "runs", processes=self.processes, tell=console.print)
         console.print(Markdown(markdown(runs, setting)))
         for path in write_report(runs, setting, self.out):
             console.print(f"wrote {path}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 from rich.console import Console
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from sera_maze.algorithm.maxrl import MaxRL
@@ -28,6 +29,7 @@ class ScriptTask(Task):
         env: environments over ``held_out``, if these are prompts alone.
         name: what the run is, in the script's words.
         schedule: ``updates``, ``eval_every``, ``num_samples`` and ``warm_start``, see `ScriptConfig`.
+        callback: one more of SB3's.
     """
 
     config: ScriptConfig
@@ -39,8 +41,9 @@ class ScriptTask(Task):
         env: VecEnv | gym.Env[Any, Any] | None,
         name: str,
         schedule: dict[str, int],
+        callback: BaseCallback | None = None,
     ):
-        self.model = model
+        self.model, self.callback = model, callback
         self.held_out, self.env = prompts_and_env(held_out, env)
         sampler = model.rollout_sampler
         script = ScriptOptions(
@@ -72,6 +75,7 @@ def train_script(
     num_samples: int = 256,
     warm_start: int = 0,
     name: str = "",
+    callback: BaseCallback | None = None,
     console: Console | None = None,
 ) -> Evaluation:
     """Train in a run's folder: checkpoints, TensorBoard, pass@k on held-out prompts, the final table.
@@ -89,6 +93,7 @@ def train_script(
         num_samples: rollouts for each held-out prompt.
         warm_start: updates of imitation before, where something can be imitated.
         name: what the run is, kept in its config.
+        callback: one more of SB3's, called after those of the run.
         console: to report to; None: the terminal.
 
     Returns:
@@ -105,7 +110,7 @@ def train_script(
         >>> train_script("runs/cartpole", model, held_out, updates=50, eval_every=10, num_samples=32)
     """
     schedule = {"updates": updates, "eval_every": eval_every, "num_samples": num_samples, "warm_start": warm_start}
-    task, place = ScriptTask(make_model(), held_out, env, name, schedule), Path(folder)
+    task, place = ScriptTask(make_model(), held_out, env, name, schedule, callback), Path(folder)
     resume = (place / CONFIG).exists()
     if resume:
         task.config.refuse_others(ScriptConfig.load(place / CONFIG), place)

@@ -38,11 +38,13 @@ class Task(ABC):
         config: of the run.
         held_out: prompts of the evaluations.
         env: environments over them, where the policy must be stepped; else None.
+        callback: one more of SB3's; None for none.
     """
 
     config: Config
     held_out: Prompts
     env: VecEnv | None = None
+    callback: BaseCallback | None = None
 
     @abstractmethod
     def make(self, console: Console) -> MaxRL:
@@ -166,11 +168,11 @@ def _learn(model: MaxRL, task: Task, folder: Path, console: Console) -> None:
         ks=ks_of(config), log_path=folder / COVERAGE,
     )  # fmt: skip
     with _progress(console) as progress:
-        callback = RunCallback(folder, progress, coverage, task)
+        callbacks = [coverage, RunCallback(folder, progress, coverage, task)]
+        if task.callback is not None:
+            callbacks.append(task.callback)
         try:
-            model.learn(
-                _NO_END, CallbackList([coverage, callback]), reset_num_timesteps=False, total_updates=config.updates
-            )
+            model.learn(_NO_END, CallbackList(callbacks), reset_num_timesteps=False, total_updates=config.updates)
         except (KeyboardInterrupt, SystemExit):  # rich exits when nobody reads its output any more
             # The batch in progress is dropped: what is saved is a state between two batches.
             task.save(model, folder)

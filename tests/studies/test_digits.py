@@ -27,8 +27,8 @@ from sera_maze.studies.digits.study import (
     METHODS,
     QUICK,
     UNIFORM,
+    Measures,
     Setting,
-    Watch,
     digits_study,
     images_of,
     new_model,
@@ -145,7 +145,7 @@ def test_sampling_is_the_same_in_both(images):
     policy = MaxRL("MlpPolicy", many, seed=0).policy
     prompts, counts = torch.tensor([3, 14, 15, 49]), torch.tensor([5, 0, 9, 2])
     one, other = (StepSampler(env, seed=2).sample(policy, prompts, counts, update=4) for env in (single, many))
-    for name in ("owner", "success", "lengths", "actions", "observations", "returns"):
+    for name in ("owner", "success", "lengths", "actions", "states", "returns"):
         assert torch.equal(getattr(one, name), getattr(other, name)), name
     assert torch.equal(one.success, one.actions == torch.from_numpy(chosen.labels)[prompts][one.owner])
 
@@ -248,11 +248,11 @@ def test_cross_entropy_is_the_exact_gradient(images):
     labels = torch.from_numpy(few(images, 8).labels)
     parameters = list(policy.action_net.parameters())
     expected = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, labels), parameters)
-    watch = Watch()
-    model.learn(2**62, watch, total_updates=1)
+    measures = Measures(replace(TINY, measure_every=2), few(images, 20), np.arange(10))
+    model.learn(2**62, measures, total_updates=1)
     for parameter, gradient in zip(parameters, expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient)
-    ((cosine, ratio, active, failed),) = watch.watched
+    cosine, ratio, active, failed = measures.points[-1][4:]
     assert (cosine, ratio) == (pytest.approx(1), pytest.approx(1))
     assert (active, failed) == (1, 0)
 
@@ -296,8 +296,8 @@ SMALL = replace(QUICK, budgets=(4, 48), updates=30, measure_every=15)  # shorter
 
 
 @pytest.fixture(scope="module")
-def runs():
-    return digits_study(SMALL, processes=1)
+def runs(tmp_path_factory):
+    return digits_study(SMALL, tmp_path_factory.mktemp("runs"), processes=1)
 
 
 def test_the_signs_of_the_quick_study(runs):
@@ -335,8 +335,8 @@ def test_a_run_by_hand(runs):
 def test_processes_change_nothing(tmp_path):
     setting = replace(TINY, seeds=1, variants=("balanced",), budgets=(2,))
     told = []
-    apart = digits_study(setting, processes=2, tell=told.append)
-    assert apart == digits_study(setting, processes=1)
+    apart = digits_study(setting, tmp_path / "apart", processes=2, tell=told.append)
+    assert apart == digits_study(setting, tmp_path / "here", processes=1)
     assert told[0] == "5 trainings, 2 at a time"
     assert told[-1].startswith("5 of 5: balanced, ")
 

@@ -10,23 +10,32 @@ References:
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rich.console import Console
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 from torch import Tensor
 
 from sera_maze.algorithm.maxrl import MaxRL
+from sera_maze.envs.ground.atomic_files import check_folder, write_text
 from sera_maze.envs.ground.checks import as_number, check_choice, check_int
 from sera_maze.exact.aligning import alignment
 from sera_maze.exact.probability import exact_pass_at_k
+from sera_maze.runs.folder import TABLE
+from sera_maze.runs.script import train_script
 from sera_maze.studies.digits.env import CLASSES, DigitsVecEnv, Images, LabelledDigitsVecEnv, all_digits
 from sera_maze.studies.digits.sampler import log_chances
 from sera_maze.studies.extras import check_several
@@ -41,9 +50,11 @@ METHODS: dict[str, dict[str, str]] = {
     "GRPO": {"advantage": "grpo"},
     "REINFORCE": {"advantage": "reinforce"},
 }
+POINTS = "points.jsonl"
 NO_BUDGET = 0  # of cross-entropy, which samples nothing
 _LEAST_OF_A_CLASS = 174  # images of the digit 8 that scikit-learn has; of the others there are more
 _MOST_ENVS = 1024
+_SAMPLES = 8  # rollouts of each test image in the run's own evaluations
 _SPLIT = 0x53504C49  # sets the random numbers of the split apart
 _NO_DIRECTION = 0.0  # cosine that a gradient of zero counts as
 
@@ -180,22 +191,38 @@ def split(setting: Setting, variant: str, seed: int) -> tuple[Images, Images, ND
     return learnt, held_out, classes
 
 
-class Watch(BaseCallback):
-    """Holds each batch's gradient against the exact one, (1/B) sum_q grad log p_q over the same prompts.
+class Measures(BaseCallback):
+    """Measures along a training, and holds each batch's gradient against the exact one of the same prompts.
+
+    The exact one is (1/B) sum_q grad log p_q.
+
+    Args:
+        setting: of the study.
+        test: images to measure on.
+        classes: (10,) in their order, the most frequent first.
+        path: JSON lines file for the points; None keeps them in memory alone.
 
     Attributes:
-        watched: for each update since it was emptied: cosine, norm ratio, share of active images, share of these
+        points: what was measured after 0, ``measure_every``, ... updates.
+        watched: for each update since the last point: cosine, norm ratio, share of active images, share of these
             without a success.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, setting: Setting, test: Images, classes: NDArray[np.int64], path: Path | None = None):
         super().__init__()
+        self.setting, self.test, self.classes, self.path = setting, test, classes, path
+        self.points: list[Point] = []
         self.watched: list[tuple[float, float, float, float]] = []
         self._exact: list[Tensor | None] | None = None  # of the batch whose gradient step comes next
         self._shares = (0.0, 0.0)
 
     def _on_step(self) -> bool:
         return True
+
+    def _on_rollout_start(self) -> None:
+        self._look()
+        if self._updates % self.setting.measure_every == 0:
+            self._measure()
 
     def _on_rollout_end(self) -> None:
         rollouts, policy, images = self.locals["rollouts"], self.model.policy, images_of(self.model)
@@ -205,11 +232,13 @@ class Watch(BaseCallback):
         failed = (rollouts.successes[sampled] == 0).double().mean().item()
         self._shares = sampled.double().mean().item(), failed
 
-    def _on_rollout_start(self) -> None:
-        self._look()
-
     def _on_training_end(self) -> None:
         self._look()
+        self._measure()
+
+    @property
+    def _updates(self) -> int:
+        return int(self.model._n_updates)
 
     def _look(self) -> None:
         """Compare the gradient that the parameters have been moved by."""
@@ -219,6 +248,26 @@ class Watch(BaseCallback):
         cosine = _NO_DIRECTION if math.isnan(found.cosine) else found.cosine
         self.watched.append((cosine, found.norm_ratio, *self._shares))
         self._exact = None
+
+    @torch.no_grad()
+    def _measure(self) -> None:
+        if self.points and self.points[-1].update == self._updates:
+            return
+        policy, test = self.model.policy, self.test
+        logs = log_chances(policy, test).cpu().numpy()  # type: ignore[arg-type]
+        chances = np.exp(logs).clip(0, 1)
+        rows = [np.flatnonzero(test.labels == label) for label in self.classes]
+        passes = [exact_pass_at_k(chances, k) for k in self.setting.ks]
+        train_log_p = float(log_chances(policy, images_of(self.model)).mean())  # type: ignore[arg-type]
+        batches, self.watched = self.watched, []
+        point = Point(
+            self._updates, [float(logs[row].mean()) for row in rows],
+            [[float(values[row].mean()) for row in rows] for values in passes], train_log_p,
+            *(np.mean(batches, axis=0).tolist() if batches else ()),
+        )  # fmt: skip
+        self.points.append(point)
+        if self.path is not None:
+            write_text(self.path, "".join(json.dumps(kept) + "\n" for kept in self.points))
 
 
 def images_of(model: BaseAlgorithm) -> Images:
@@ -249,31 +298,25 @@ def new_model(setting: Setting, method: str, budget: int, images: Images, seed: 
     return model
 
 
-def train(setting: Setting, job: Job) -> Run:
-    """Train and measure along the way."""
+def train(setting: Setting, job: Job, folder: Path) -> Run:
+    """Train in a folder and measure along the way; what is finished there is kept, what is not begins anew."""
+    place = folder / "-".join(str(part).replace(", ", "-").replace(" ", "-") for part in job)
+    path = place / POINTS
+    if path.exists():
+        points = [Point(*json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+        if points and points[-1].update == setting.updates and (place / f"{TABLE}.json").exists():
+            return Run(job, points)
+    shutil.rmtree(place, ignore_errors=True)
     images, test, classes = split(setting, job.variant, job.seed)
-    model, watch = new_model(setting, job.method, job.budget, images, job.seed), Watch()
-    points = [_measure(setting, model, watch, test, classes)]
-    while points[-1].update < setting.updates:
-        aim = min(points[-1].update + setting.measure_every, setting.updates)
-        model.learn(2**62, watch, total_updates=aim, reset_num_timesteps=False)
-        points.append(_measure(setting, model, watch, test, classes))
-    return Run(job, points)
-
-
-@torch.no_grad()
-def _measure(setting: Setting, model: MaxRL, watch: Watch, test: Images, classes: NDArray[np.int64]) -> Point:
-    logs = log_chances(model.policy, test).cpu().numpy()
-    chances = np.exp(logs).clip(0, 1)
-    rows = [np.flatnonzero(test.labels == label) for label in classes]
-    passes = [exact_pass_at_k(chances, k) for k in setting.ks]
-    train_log_p = float(log_chances(model.policy, images_of(model)).mean())
-    batches, watch.watched = watch.watched, []
-    return Point(
-        model._n_updates, [float(logs[row].mean()) for row in rows],
-        [[float(values[row].mean()) for row in rows] for values in passes], train_log_p,
-        *(np.mean(batches, axis=0).tolist() if batches else ()),
-    )  # fmt: skip
+    held_out = DigitsVecEnv(min(_MOST_ENVS, len(test)), test)
+    measures = Measures(setting, test, classes, path)
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        train_script(
+            place, lambda: new_model(setting, job.method, job.budget, images, job.seed), held_out,
+            updates=setting.updates, eval_every=setting.updates, num_samples=max(setting.ks[0], _SAMPLES),
+            name=f"digits, {job.variant}, {job.method}", callback=measures, console=Console(file=nowhere),
+        )  # fmt: skip
+    return Run(job, measures.points)
 
 
 def jobs(setting: Setting) -> Iterator[Job]:
@@ -284,11 +327,18 @@ def jobs(setting: Setting) -> Iterator[Job]:
         yield from (Job(variant, CROSS_ENTROPY, NO_BUDGET, seed) for variant in setting.variants)
 
 
-def digits_study(setting: Setting, *, processes: int = 2, tell: Callable[[str], None] = lambda line: None) -> list[Run]:
+def digits_study(
+    setting: Setting,
+    folder: Path,
+    *,
+    processes: int = 2,
+    tell: Callable[[str], None] = lambda line: None,
+) -> list[Run]:
     """Train every method with every budget and seed, on both variants.
 
     Args:
         setting: what is trained and measured.
+        folder: for the runs' folders; what is finished there, with the same setting, is kept.
         processes: trainings at a time, each on one thread; 1 trains in this process.
         tell: called with a line of progress.
 
@@ -303,7 +353,9 @@ def digits_study(setting: Setting, *, processes: int = 2, tell: Callable[[str], 
     wanted = list(jobs(setting))
     tell(f"{len(wanted)} trainings, {processes} at a time")
     found: dict[Job, Run] = {}
-    arguments = [(setting, job) for job in wanted]
+    check_folder("folder", folder)
+    runs = folder / hashlib.sha256(repr(setting).encode()).hexdigest()[:8]  # runs of another setting lie elsewhere
+    arguments = [(setting, job, runs) for job in wanted]
     for _, run in in_workers(train, arguments, processes):
         found[run.job] = run
         variant, method, budget, seed = run.job
