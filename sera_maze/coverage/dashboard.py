@@ -128,9 +128,7 @@ class Dashboard:
     def _record_pictures(
         self, logger: Logger, model: BaseAlgorithm, evaluation: Evaluation, batch: LastBatch | None, env: VecEnv | None
     ) -> None:
-        from sera_maze.coverage.unbiased import (
-            dashboard_pictures as board_pictures,  # pygame is loaded when something is drawn
-        )
+        from sera_maze.coverage import dashboard_pictures as board_pictures  # pygame is loaded when something is drawn
 
         policy = model.policy
         assert isinstance(policy, ActorCriticPolicy)
