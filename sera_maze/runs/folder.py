@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
 import re
 import shlex
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 
 from sera_maze.algorithm.checkpoint import load_checkpoint
 from sera_maze.storage.files import POINTER
@@ -21,6 +23,7 @@ from sera_maze.runs.config import RunConfig
 
 CONFIG, CHECKPOINT, LOGS, TABLE, COVERAGE = "config.json", "checkpoint", "tensorboard", "evaluation", "coverage.jsonl"
 _LOCK = ".lock"
+_CANNOT_LOCK = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 _POLICY = ("channels", "iterations")
 _OPTIONS = (
     "prompts_per_batch", "rollouts_per_prompt", "n_max", "allocator", "advantage", "success", "activation_threshold",
@@ -94,26 +97,28 @@ def check_same_run(model: MaxRL, expected: MaxRL, folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from training in a run's folder, where the system can do so.
+    """Keep other processes from training in a run's folder; on file systems that cannot lock, only warn.
 
     Raises:
         ValueError: if one does already.
     """
+    lock = FileLock(folder / _LOCK, timeout=0)
     try:
-        import fcntl
-    except ImportError:  # Windows
+        lock.acquire()
+    except Timeout:
+        raise ValueError(f"another process is training in {folder}; wait for it, or name another one") from None
+    except (NotImplementedError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in _CANNOT_LOCK:
+            raise
+        warnings.warn(
+            f"{folder} is on a file system that cannot lock files: see that no other process trains there ({error})",
+            RuntimeWarning,
+            stacklevel=3,  # where the block is entered, past contextlib
+        )
+    try:
         yield
-        return
-    with (folder / _LOCK).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ValueError(f"another process is training in {folder}; wait for it, or name another one") from None
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):
-                (folder / _LOCK).unlink()
+    finally:
+        lock.release()
 
 
 def set_threads(threads: int | None) -> None:
