@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sera_maze.runs.finished import Group, per_maze, read_groups
-from sera_maze.coverage.unbiased import coverage
 from sera_maze.coverage.tables import markdown_table
+from sera_maze.coverage.unbiased import coverage
+from sera_maze.runs.finished import Group, per_maze, read_groups
 
 RESAMPLES = 10_000
 _PERCENTILES = (0.025, 0.975)

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 from numpy.typing import NDArray
 
-from sera_maze.runs.comparison import Comparison
 from sera_maze.envs.ground.atomic_files import whole_file
+from sera_maze.runs.comparison import Comparison
 
 FIGURE_SIZE = (10.0, 5.4)  # inches
 DOTS_PER_INCH = 160

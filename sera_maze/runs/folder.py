@@ -16,10 +16,10 @@ import torch
 from filelock import FileLock, Timeout
 
 from sera_maze.algorithm.checkpoint import load_checkpoint
-from sera_maze.storage.files import POINTER
-from sera_maze.envs.ground.checks import check_int
 from sera_maze.algorithm.maxrl import MaxRL
+from sera_maze.envs.ground.checks import check_int
 from sera_maze.runs.config import RunConfig
+from sera_maze.storage.files import POINTER
 
 CONFIG, CHECKPOINT, LOGS, TABLE, COVERAGE = "config.json", "checkpoint", "tensorboard", "evaluation", "coverage.jsonl"
 _LOCK = ".lock"
