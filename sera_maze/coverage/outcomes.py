@@ -15,6 +15,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
 from sera_maze.coverage.solutions import distinct_solutions_by_prompt
+from sera_maze.envs.layouts.moves import flat_steps
 from sera_maze.envs.play.rules import MazeRules
 from sera_maze.envs.pools.pool import MazePool
 from sera_maze.exact.probability import success_probability
@@ -168,7 +169,7 @@ def replayed_squares(rollouts: Rollouts, board: Board) -> Tensor | None:
     actions, lengths, owner = rollouts.actions, rollouts.lengths, rollouts.owner
     if actions.ndim != 1 or actions.is_floating_point() or bool(((actions < 0) | (actions > 3)).any()):
         return None
-    moves = torch.tensor([-board.width, board.width, -1, 1])
+    moves = torch.tensor(flat_steps(board.width))
     first = torch.cumsum(lengths, 0) - lengths
     present, goal = board.start[owner], board.goal[owner]  # (R,)
     squares = torch.empty_like(actions, dtype=torch.int64)

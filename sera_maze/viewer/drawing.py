@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sera_maze.envs.layouts.moves import ACTION_STEPS
 from sera_maze.envs.pictures.canvas import OVERSAMPLING, PALETTE, Colour, blank, draw_marker, pygame
 from sera_maze.envs.pictures.drawing import draw_heatmap, draw_layout, draw_paths
 from sera_maze.viewer.scenes import Scene
@@ -22,8 +23,6 @@ _LEAST_WRITTEN = 0.005
 _TRAIL_ALPHA = 140
 _HEADING: Colour = PALETTE.agent
 _ARROW_COLOUR: Colour = (120, 60, 140)
-# (row, column) step of UP, DOWN, LEFT, RIGHT.
-_STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))
 
 
 def draw_scene(
@@ -99,14 +98,14 @@ def _draw_arrows(board: pygame.Surface, scene: Scene, cell_size: int) -> None:
 
 
 def _draw_stroke(layer: pygame.Surface, middle: Sequence[float], action: int, length: float) -> None:
-    down, right = _STEPS[action]
+    down, right = ACTION_STEPS[action]
     end = (middle[0] + right * length, middle[1] + down * length)
     pygame.draw.line(layer, (*_ARROW_COLOUR, 255), middle, end)
 
 
 def _draw_arrow(layer: pygame.Surface, middle: Sequence[float], action: int, chance: float, cell_size: int) -> None:
     """An arrow from the middle of a square whose length and opacity are the probability."""
-    down, right = _STEPS[action]
+    down, right = ACTION_STEPS[action]
     length, head = (0.14 + 0.30 * chance) * cell_size, 0.12 * cell_size
     shaft, opacity = max(1, cell_size // 16), round(110 + 145 * chance)
     tip = (middle[0] + right * length, middle[1] + down * length)
@@ -122,7 +121,7 @@ def _draw_arrow(layer: pygame.Surface, middle: Sequence[float], action: int, cha
 
 def _write_chance(layer: pygame.Surface, middle: Sequence[float], action: int, chance: float, cell_size: int) -> None:
     """The probability in percent, beside the arrow, with a rim that keeps it readable on dark squares."""
-    down, right = _STEPS[action]
+    down, right = ACTION_STEPS[action]
     line, size = f"{100 * chance:.0f}", max(12, cell_size // 5)
     words, rim = text(line, size), text(line, size, PALETTE.rim)
     # Beside the shaft: to the right of vertical arrows, above horizontal ones.
