@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from sera_maze.envs.ground.kernels import kernel, kernel_part
 
-UNREACHABLE = -1
-
 
 @kernel_part
 def fill_distances(walls, source, distances, queue):  # type: ignore[no-untyped-def]
