@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from sera_maze.envs.ground.kernels import kernel_part
 from sera_maze.envs.ground.random_bits import GOLDEN, U32, bounded, draw, mix
+from sera_maze.envs.layouts.moves import flat_steps
 
 FRAME = np.uint8(0x80)
 _NEIGHBOURS = np.uint8(0x0F)
@@ -68,8 +69,8 @@ def numbering(height: int, width: int) -> Numbering:
         square.ravel(),
         frame.ravel(),
         sides.ravel(),
-        np.array([-(columns + 2), columns + 2, -1, 1], np.int32),
-        np.array([-width, width, -1, 1], np.int32),
+        np.array(flat_steps(columns + 2), np.int32),
+        np.array(flat_steps(width), np.int32),
         np.array([rows, columns], np.int32),
     )
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from sera_maze.envs.ground.kernels import kernel, kernel_part
 
-UNREACHABLE = -1
-
 
 @kernel_part
 def fill_distances(walls, source, distances, queue):  # type: ignore[no-untyped-def]
@@ -57,6 +55,12 @@ def _fill_lengths(walls, sources, targets, lengths):  # type: ignore[no-untyped-
     for m in range(walls.shape[0]):
         fill_distances(walls[m], sources[m], distances, queue)
         lengths[m] = distances[targets[m]]
+
+
+@kernel_part
+def flat_step(action, width):  # type: ignore[no-untyped-def]
+    """The same of one action, 0 to 3; arithmetic, since random moves defeat the prediction of branches."""
+    return (2 * (action & 1) - 1) * (width + (1 - width) * (action >> 1))
 
 
 def distances_from(walls: NDArray[np.bool_], cells: NDArray[np.integer]) -> NDArray[np.int32]:

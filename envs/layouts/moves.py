@@ -1,4 +1,4 @@
-"""The four moves, in the order of their numbers, and which of them lead to open squares."""
+"""The four moves, in the order of their numbers, where they lead, and which of them lead to open squares."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from numpy.typing import NDArray
 ACTION_NAMES = ("UP", "DOWN", "LEFT", "RIGHT")
 ACTION_STEPS: tuple[tuple[int, int], ...] = ((-1, 0), (1, 0), (0, -1), (0, 1))
 OnWall = Literal["fail", "stay"]  # what a move into a wall does: it ends the episode, or leaves the agent where it is
+
+
+def flat_steps(width: int) -> tuple[int, ...]:
+    """What each action adds to a flat square, row * width + column: (-width, width, -1, 1)."""
+    return tuple(down * width + right for down, right in ACTION_STEPS)
 
 
 def action_masks(walls: NDArray[np.bool_]) -> NDArray[np.bool_]:

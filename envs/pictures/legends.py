@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,38 +27,52 @@ def font_size(width: int) -> int:
     return min(20, max(14, width // 28))
 
 
-def text_lines(text: str, size: int, width: int, colour: Colour = PALETTE.text) -> pygame.Surface:
-    """Draw text on a transparent Surface at most ``width`` pixels wide; lines break at spaces, long words anywhere."""
-    if not pygame.font.get_init():
-        pygame.font.init()
+@lru_cache(maxsize=2048)
+def text_line(line: str, size: int, colour: Colour = PALETTE.text) -> pygame.Surface:
+    """Draw one line of text on a transparent Surface; kept, as the viewer draws most lines again: only blit it."""
     # Small letters drawn large and made smaller keep their shapes and distances.
-    font = pygame.font.Font(None, size * OVERSAMPLING)
-    lines = [line for part in text.splitlines() for line in _wrapped(part, font, width * OVERSAMPLING)]
-    images = [font.render(line, True, colour) for line in lines]
-    line_height = round(1.1 * font.get_height() / OVERSAMPLING) * OVERSAMPLING
+    large = _large_font(size).render(line, True, colour)
+    width, height = (math.ceil(side / OVERSAMPLING) for side in large.get_size())
+    canvas = pygame.Surface((width * OVERSAMPLING, height * OVERSAMPLING), pygame.SRCALPHA, 32)
+    canvas.fill((*colour, 0))
+    canvas.blit(large, (0, 0))
+    return pygame.transform.smoothscale(canvas, (width, height))
+
+
+def text_lines(text: str, size: int, width: int, colour: Colour = PALETTE.text) -> pygame.Surface:
+    """Draw text, `wrapped` at ``width`` pixels, on a transparent Surface, each line centred."""
+    images = [text_line(line, size, colour) for part in text.splitlines() for line in wrapped(part, size, width)]
+    line_height = round(1.1 * _large_font(size).get_height() / OVERSAMPLING)
     longest = max((image.get_width() for image in images), default=0)
-    canvas_width = min(width, math.ceil(longest / OVERSAMPLING)) * OVERSAMPLING
-    canvas = pygame.Surface((canvas_width, line_height * len(images)), pygame.SRCALPHA, 32)
+    canvas = pygame.Surface((longest, line_height * len(images)), pygame.SRCALPHA, 32)
     canvas.fill((*colour, 0))
     for i, image in enumerate(images):
-        canvas.blit(image, ((canvas_width - image.get_width()) // 2, i * line_height))
-    return pygame.transform.smoothscale(canvas, (canvas_width // OVERSAMPLING, canvas.get_height() // OVERSAMPLING))
+        canvas.blit(image, ((longest - image.get_width()) // 2, i * line_height))
+    return canvas
 
 
-def _wrapped(text: str, font: pygame.font.Font, width: int) -> list[str]:
-    lines = [""]
-    for word in text.split():
-        joined = f"{lines[-1]} {word}".strip()
-        if font.size(joined)[0] <= width:
+@lru_cache(maxsize=2048)
+def wrapped(text: str, size: int, width: int) -> tuple[str, ...]:
+    """The lines of a text that are at most ``width`` pixels wide: they break at spaces, long words anywhere."""
+    font, lines = _large_font(size), [""]
+    for word in text.split(" "):
+        joined = f"{lines[-1]} {word}" if lines[-1] else word
+        if font.size(joined)[0] <= width * OVERSAMPLING:
             lines[-1] = joined
             continue
         if lines[-1]:
             lines.append("")
         for letter in word:
-            if lines[-1] and font.size(lines[-1] + letter)[0] > width:
+            if lines[-1] and font.size(lines[-1] + letter)[0] > width * OVERSAMPLING:
                 lines.append("")
             lines[-1] += letter
-    return lines
+    return tuple(lines)
+
+
+def _large_font(size: int) -> pygame.font.Font:
+    if not pygame.font.get_init():
+        pygame.font.init()
+    return pygame.font.Font(None, size * OVERSAMPLING)
 
 
 def row_width(images: Sequence[pygame.Surface], gap: int) -> int:

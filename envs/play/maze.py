@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sera_maze.envs.ground.checks import as_integer, as_options, check_int
 from sera_maze.envs.layouts.layout import MazeLayout
-from sera_maze.envs.layouts.moves import ACTION_NAMES
+from sera_maze.envs.layouts.moves import ACTION_NAMES, flat_steps
 from sera_maze.envs.layouts.text import Cell
 from sera_maze.envs.pictures.cell_sizes import choose_cell_size
 from sera_maze.envs.play.observations import ENCODERS, Encoder, observation_space
@@ -130,7 +130,7 @@ class MazeEnv(gym.Env[Any, Any]):
         self.action_space = spaces.Discrete(len(ACTION_NAMES))
         height, width = self.pool.size
         self._encoder: Encoder = ENCODERS[observation](self.rules)
-        self._steps_to = (-width, width, -1, 1)
+        self._steps_to = flat_steps(width)
         self._cells: list[Cell] = [(r, c) for r in range(height) for c in range(width)]
         self._width, self._stay, self._horizon = width, on_wall == "stay", self.rules.horizon
         if cell_size is not None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sera_maze.envs.ground.kernels import kernel
 from sera_maze.envs.ground.random_bits import GOLDEN, U32, mix
+from sera_maze.envs.layouts.distances import flat_step
 
 # What one call did to an environment.
 IDLE, BEGAN, MOVED = range(3)
@@ -139,8 +140,7 @@ def advance(state, mazes, actions, fail_on_wall, max_steps, width, rewards, term
             continue
         event[n] = MOVED
         steps[n] += 1
-        # UP, DOWN, LEFT, RIGHT are -W, +W, -1, +1. Arithmetic, since random moves defeat the prediction of branches.
-        step = (2 * (actions[n] & 1) - 1) * (width + (1 - width) * (actions[n] >> 1))
+        step = flat_step(actions[n], width)
         hit = np.int64(walls[prompt[n], square[n] + step] != 0)
         square[n] += step * (1 - hit)
         if path.shape[1]:

@@ -48,12 +48,6 @@ class Coverage:
     high: NDArray[np.float64]
     solved_fraction: float
 
-    @property
-    def neg_log_pass_at_k(self) -> NDArray[np.float64]:
-        """(K,) float64: -log of the mean pass@k, infinite where no maze was solved."""
-        with np.errstate(divide="ignore"):
-            return -np.log(self.pass_at_k)
-
 
 def coverage(successes: ArrayLike, ks: Sequence[int], n: int | None = None) -> Coverage:
     """Mean over mazes of pass@k, for every k.

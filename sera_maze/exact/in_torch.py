@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sera_maze.envs.layouts.moves import ACTION_STEPS
+from sera_maze.envs.layouts.moves import flat_steps
 
 # Mazes are taken in chunks whose tensors stay below this many bytes.
 _CHUNK_BYTES = 2**28
@@ -114,7 +114,7 @@ def _chunks(walls: Tensor, arrays_per_maze: int) -> Iterator[slice]:
 
 def _moves(log_probs: Tensor, walls: Tensor, start: Tensor, goal: Tensor, stay: bool) -> _Moves:
     count, height, width = walls.shape
-    shifts = tuple(down * width + right for down, right in ACTION_STEPS)
+    shifts = flat_steps(width)
     starts, goals = start[:, :1] * width + start[:, 1:], goal[:, :1] * width + goal[:, 1:]
     is_wall = walls.view(count, height * width)
     ended = is_wall.scatter(1, goals, True)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sera_maze.envs.ground.kernels import kernel, kernel_part
-from sera_maze.envs.layouts.moves import ACTION_STEPS
+from sera_maze.envs.layouts.moves import flat_steps
 
 # Mazes in one kernel call: enough to make the call's cost vanish, few enough for threads to share the work evenly.
 _CHUNK = 32
@@ -113,7 +113,7 @@ def _flat(walls: NDArray[np.bool_], start: NDArray[np.int64], goal: NDArray[np.i
     """Walls (M, H * W) uint8, flat starts and goals (M,) int64, and the flat step of each action (4,) int64."""
     count, height, width = walls.shape
     squares = np.array(walls, bool, order="C").view(np.uint8).reshape(count, height * width)
-    return squares, start @ (width, 1), goal @ (width, 1), np.array(ACTION_STEPS) @ (width, 1)
+    return squares, start @ (width, 1), goal @ (width, 1), np.array(flat_steps(width))
 
 
 def _in_threads(fill: Callable[[slice], None], count: int, num_threads: int) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
 import re
 import shlex
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from filelock import FileLock, Timeout
 
 from sera_maze.algorithm.checkpoint import read_checkpoint
 from sera_maze.algorithm.maxrl import MaxRL
@@ -21,6 +23,7 @@ from sera_maze.storage.files import POINTER
 
 CONFIG, CHECKPOINT, LOGS, TABLE, COVERAGE = "config.json", "checkpoint", "tensorboard", "evaluation", "coverage.jsonl"
 _LOCK = ".lock"
+_CANNOT_LOCK = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 
 
@@ -86,26 +89,28 @@ def check_trained_as(config: Config, folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from training in a run's folder, where the system can do so.
+    """Keep other processes from training in a run's folder; on file systems that cannot lock, only warn.
 
     Raises:
         ValueError: if one does already.
     """
+    lock = FileLock(folder / _LOCK, timeout=0)
     try:
-        import fcntl
-    except ImportError:  # Windows
+        lock.acquire()
+    except Timeout:
+        raise ValueError(f"another process is training in {folder}; wait for it, or name another one") from None
+    except (NotImplementedError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in _CANNOT_LOCK:
+            raise
+        warnings.warn(
+            f"{folder} is on a file system that cannot lock files: see that no other process trains there ({error})",
+            RuntimeWarning,
+            stacklevel=3,  # where the block is entered, past contextlib
+        )
+    try:
         yield
-        return
-    with (folder / _LOCK).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ValueError(f"another process is training in {folder}; wait for it, or name another one") from None
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):
-                (folder / _LOCK).unlink()
+    finally:
+        lock.release()
 
 
 def set_threads(threads: int | None) -> None:

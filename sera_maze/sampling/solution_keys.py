@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sera_maze.envs.ground.kernels import kernel, kernel_part
+from sera_maze.envs.ground.kernels import kernel
+from sera_maze.envs.ground.random_bits import GOLDEN, mix
 
 NO_GOAL = -(2**62)
-# To hash paths with: the constants of SplitMix64, and the fractions of the golden ratio and of the root of 2, odd.
-_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_KEY_1, _KEY_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0x6A09E667F3BCC909)
-_U27, _U30, _U31 = np.uint64(27), np.uint64(30), np.uint64(31)
+_OTHER_KEY = np.uint64(0x6A09E667F3BCC909)  # of the second hash: the fraction of the root of 2, odd
 
 
 def path_keys(squares: ArrayLike, lengths: ArrayLike) -> NDArray[np.uint64]:
@@ -55,22 +53,13 @@ def hash_paths(
 def _hash_paths(squares, first, lengths, goals, last, keys):  # type: ignore[no-untyped-def]
     """Fill the keys (R, 2) uint64 and last squares (R,) int64 of R paths."""
     for i in range(lengths.size):
-        one, two, previous = _KEY_1, _KEY_2, np.int64(NO_GOAL)
+        one, two, previous = GOLDEN, _OTHER_KEY, np.int64(NO_GOAL)
         for t in range(first[i], first[i] + lengths[i]):
             square = squares[t]
             if square != previous:
-                one = _mixed(one ^ (np.uint64(square) * _KEY_1))
-                two = _mixed(two + (np.uint64(square) * _KEY_2))
+                one = mix((one ^ (np.uint64(square) * GOLDEN)) + GOLDEN)
+                two = mix(two + np.uint64(square) * _OTHER_KEY + GOLDEN)
                 previous = square
             if square == goals[i]:
                 break
         last[i], keys[i, 0], keys[i, 1] = previous, one, two
-
-
-@kernel_part
-def _mixed(value):  # type: ignore[no-untyped-def]
-    """SplitMix64's output function, uint64 to uint64; 0 goes elsewhere than to itself."""
-    value = value + _KEY_1
-    value = (value ^ (value >> _U30)) * _MIX_1
-    value = (value ^ (value >> _U27)) * _MIX_2
-    return value ^ (value >> _U31)

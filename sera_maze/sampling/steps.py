@@ -14,6 +14,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
+from sera_maze.envs.layouts.moves import flat_steps
 from sera_maze.policies.asking import most_observations, success_logits
 from sera_maze.sampling.loss import MAZES_A_PASS, STEPS_A_PASS, LossTerms, cut
 from sera_maze.sampling.plain_mazes import PlainMazes
@@ -273,7 +274,7 @@ def replayed_squares(rollouts: Rollouts, mazes: PlainMazes) -> Tensor | None:
     chosen, width = mazes.pool.arrays(rollouts.prompts.cpu().numpy()), mazes.pool.size[1]
     walls = torch.from_numpy(chosen.walls).flatten(1).to(actions.device)
     start, goal = (torch.from_numpy(cells @ (width, 1)).to(actions.device)[owner] for cells in chosen[1:])  # (R,)
-    moves = torch.tensor([-width, width, -1, 1], device=actions.device)
+    moves = torch.tensor(flat_steps(width), device=actions.device)
     present, squares = start, torch.empty_like(actions, dtype=torch.int64)
     for step in range(int(lengths.max())):
         alive = (lengths > step).nonzero()[:, 0]

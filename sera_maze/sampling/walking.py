@@ -16,6 +16,8 @@ from torch import Tensor
 
 from sera_maze.envs.ground.kernels import kernel
 from sera_maze.envs.ground.random_bits import GOLDEN, U32, mix
+from sera_maze.envs.layouts.distances import flat_step
+from sera_maze.envs.layouts.moves import flat_steps
 from sera_maze.sampling.randomness import action_thresholds, random_bits
 
 _CHUNK = 2048  # rollouts a task
@@ -115,8 +117,7 @@ def _walk(thresholds, walls, start, goal, width, horizon, stay, owner, keys, suc
             actions[total] = action
             total += 1
             lengths[r] = t + 1
-            # UP, DOWN, LEFT, RIGHT are -W, +W, -1, +1.
-            there = square + (2 * (action & 1) - 1) * (width + (1 - width) * (action >> 1))
+            there = square + flat_step(action, width)
             if walls[b, there] == 0:
                 square = there
                 if square == aim:
@@ -129,7 +130,7 @@ def _walk(thresholds, walls, start, goal, width, horizon, stay, owner, keys, suc
 
 def walk_in_torch(thresholds: Tensor, board: Board, owner: Tensor, keys: Tensor) -> Walks:
     """`walk` for thresholds (B, H * W, 3) by torch operations, all rollouts together step by step."""
-    moves = torch.tensor([-board.width, board.width, -1, 1], device=owner.device)
+    moves = torch.tensor(flat_steps(board.width), device=owner.device)
     square, goal = board.start[owner], board.goal[owner]  # (R,)
     success = torch.zeros_like(owner, dtype=torch.bool)
     alive = torch.ones_like(success)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sera_maze.envs.pictures.canvas import OVERSAMPLING, PALETTE, Colour, blank, draw_marker, pygame
+from sera_maze.envs.layouts.moves import ACTION_STEPS
+from sera_maze.envs.pictures.canvas import PALETTE, Colour, blank, draw_marker, pygame
 from sera_maze.envs.pictures.drawing import draw_heatmap, draw_layout, draw_paths
+from sera_maze.envs.pictures.legends import text_line, wrapped
 from sera_maze.viewer.scenes import Scene
 
 Background = Literal["plain", "paths", "visits"]
@@ -22,8 +23,6 @@ _LEAST_WRITTEN = 0.005
 _TRAIL_ALPHA = 140
 _HEADING: Colour = PALETTE.agent
 _ARROW_COLOUR: Colour = (120, 60, 140)
-# (row, column) step of UP, DOWN, LEFT, RIGHT.
-_STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))
 
 
 def draw_scene(
@@ -99,14 +98,14 @@ def _draw_arrows(board: pygame.Surface, scene: Scene, cell_size: int) -> None:
 
 
 def _draw_stroke(layer: pygame.Surface, middle: Sequence[float], action: int, length: float) -> None:
-    down, right = _STEPS[action]
+    down, right = ACTION_STEPS[action]
     end = (middle[0] + right * length, middle[1] + down * length)
     pygame.draw.line(layer, (*_ARROW_COLOUR, 255), middle, end)
 
 
 def _draw_arrow(layer: pygame.Surface, middle: Sequence[float], action: int, chance: float, cell_size: int) -> None:
     """An arrow from the middle of a square whose length and opacity are the probability."""
-    down, right = _STEPS[action]
+    down, right = ACTION_STEPS[action]
     length, head = (0.14 + 0.30 * chance) * cell_size, 0.12 * cell_size
     shaft, opacity = max(1, cell_size // 16), round(110 + 145 * chance)
     tip = (middle[0] + right * length, middle[1] + down * length)
@@ -122,30 +121,15 @@ def _draw_arrow(layer: pygame.Surface, middle: Sequence[float], action: int, cha
 
 def _write_chance(layer: pygame.Surface, middle: Sequence[float], action: int, chance: float, cell_size: int) -> None:
     """The probability in percent, beside the arrow, with a rim that keeps it readable on dark squares."""
-    down, right = _STEPS[action]
+    down, right = ACTION_STEPS[action]
     line, size = f"{100 * chance:.0f}", max(12, cell_size // 5)
-    words, rim = text(line, size), text(line, size, PALETTE.rim)
+    words, rim = text_line(line, size), text_line(line, size, PALETTE.rim)
     # Beside the shaft: to the right of vertical arrows, above horizontal ones.
     x = round(middle[0] + right * 0.32 * cell_size + (0.2 * cell_size if down else 0) - words.get_width() / 2)
     y = round(middle[1] + down * 0.30 * cell_size - (0.2 * cell_size if right else 0) - words.get_height() / 2)
     for shift in ((-1, 0), (1, 0), (0, -1), (0, 1)):
         layer.blit(rim, (x + shift[0], y + shift[1]))
     layer.blit(words, (x, y))
-
-
-@lru_cache(maxsize=2048)
-def text(line: str, size: int, colour: Colour = PALETTE.text) -> pygame.Surface:
-    """One line of text, ``size`` pixels high; kept, since most lines are drawn again in the next frame."""
-    if not pygame.font.get_init():
-        pygame.font.init()
-    # Drawn large and made smaller: small letters keep their shapes and distances.
-    large = pygame.font.Font(None, size * OVERSAMPLING).render(line, True, colour)
-    canvas = pygame.Surface((large.get_width() + OVERSAMPLING, large.get_height()), pygame.SRCALPHA, 32)
-    canvas.fill((*colour, 0))
-    canvas.blit(large, (0, 0))
-    return pygame.transform.smoothscale(
-        canvas, (canvas.get_width() // OVERSAMPLING, canvas.get_height() // OVERSAMPLING)
-    )
 
 
 def column_of_text(
@@ -155,21 +139,10 @@ def column_of_text(
     surface = blank(width, height, page)
     y = 0
     for line, is_heading in lines:
-        for part in _wrapped(line, width, size):
-            surface.blit(text(part, size, _HEADING if is_heading else PALETTE.text), (0, y))
+        for part in wrapped(line, size, width):
+            surface.blit(text_line(part, size, _HEADING if is_heading else PALETTE.text), (0, y))
             y += round(1.25 * size) if part else size // 2
     return surface
-
-
-def _wrapped(line: str, width: int, size: int) -> list[str]:
-    parts = [""]
-    for word in line.split(" "):
-        joined = f"{parts[-1]} {word}" if parts[-1] else word
-        if parts[-1] and text(joined, size).get_width() > width:
-            parts.append(word)
-        else:
-            parts[-1] = joined
-    return parts
 
 
 def font_size(height: int) -> int:
@@ -185,14 +158,16 @@ def draw_help(page: pygame.Surface, keys: Sequence[tuple[str, str]]) -> None:
         size -= 1
     line = round(1.4 * size)
     box = blank(min(width - 20, _help_width(keys, size)), min(height - 20, line * (len(keys) + 1)), PALETTE.floor)
-    names = max(text(key, size).get_width() for key, _ in keys)
+    names = max(text_line(key, size).get_width() for key, _ in keys)
     for i, (key, meaning) in enumerate(keys):
-        box.blit(text(key, size, PALETTE.agent), (size, line // 2 + i * line))
-        box.blit(text(meaning, size), (3 * size + names, line // 2 + i * line))
+        box.blit(text_line(key, size, PALETTE.agent), (size, line // 2 + i * line))
+        box.blit(text_line(meaning, size), (3 * size + names, line // 2 + i * line))
     pygame.draw.rect(box, PALETTE.wall, box.get_rect(), 2)
     page.blit(box, ((width - box.get_width()) // 2, (height - box.get_height()) // 2))
 
 
 def _help_width(keys: Sequence[tuple[str, str]], size: int) -> int:
-    names, meanings = (max(text(words, size).get_width() for words in column) for column in zip(*keys, strict=True))
+    names, meanings = (
+        max(text_line(words, size).get_width() for words in column) for column in zip(*keys, strict=True)
+    )
     return names + meanings + 4 * size

@@ -1,14 +1,17 @@
-"""The pictures for TensorBoard, by their pixels."""
+"""The pictures for TensorBoard, by what stands in them and by their pixels."""
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from sera_maze.allocation.allocation import allocate, allocate_uniform
 from sera_maze.coverage.dashboard_pictures import (
     CURVE,
     DOT,
-    allocation_axes,
+    allocation_figure,
     allocation_picture,
     hardest,
     waterline_curve,
@@ -19,21 +22,20 @@ from sera_maze.envs import MazePool
 HELD_OUT = MazePool.generate(6, 5, seed=7, endpoints="random")
 
 
-def dots(image):
-    """Middles (x, y) of connected spots of the dots' colour below the legend, from left to right."""
-    left = {(y, x) for y, x in np.argwhere((image == DOT).all(-1)).tolist() if y > 40}
-    middles = []
-    while left:
-        edge = [left.pop()]
-        spot = list(edge)
-        while edge:
-            y, x = edge.pop()
-            near = {(y + i, x + j) for i in (-1, 0, 1) for j in (-1, 0, 1)} & left
-            left -= near
-            edge += near
-            spot += near
-        middles.append(tuple(np.mean(spot, axis=0)[::-1]))
-    return sorted(middles)
+def drawn(*arguments):
+    """What stands in the figure: its axes; its lines by the beginnings of their names; its words and their heights."""
+    figure = allocation_figure(*arguments)
+    (axes,) = figure.axes
+    lines = {line.get_label().split(":")[0]: line for line in axes.lines if not line.get_label().startswith("_")}
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.texts] == [line.get_label() for line in lines.values()]
+    return axes, lines, {text.get_text(): text.xy[1] for text in axes.texts}
+
+
+def pixel(image, axes, p, rollouts):
+    """(row, column) at which a success probability and a number of rollouts stand in the picture."""
+    x, y = axes.transData.transform((p, rollouts))
+    return round(len(image) - y), round(x)
 
 
 def test_dots_stand_where_the_counts_are():
@@ -42,22 +44,20 @@ def test_dots_stand_where_the_counts_are():
     allocation = allocate(prob, 48)
     assert allocation.counts.tolist() == [2, 8, 38]
     image = allocation_picture(allocation, prob, 16, (2, 64))
-    axes = allocation_axes(allocation, prob, 16, (2, 64))
-    assert (axes.least, axes.most) == pytest.approx((0.01, 1.06 * 64))
-    wanted = [(0.02, 38), (0.1, 8), (0.5, 2)]
-    found = dots(image)
-    assert len(found) == 3
-    for middle, (p, count) in zip(found, wanted, strict=True):
-        assert middle == pytest.approx((axes.across(p), axes.down(count)), abs=1)
-        y, x = round(axes.down(count)), round(axes.across(p))
-        assert tuple(image[y, x]) == DOT  # full
-    # The axes themselves, in pixels: dark lines from (58, 58) down to (58, 270), and from there right to (368, 270).
-    assert (axes.across(0.01), axes.across(1)) == pytest.approx((58, 368))
-    assert (axes.down(axes.most), axes.down(0)) == pytest.approx((58, 270))
-    assert image[60:268, 57:60].min(axis=(1, 2)).max() < 100
-    assert image[269:272, 60:366].min(axis=(0, 2)).max() < 100
+    assert (image.shape, image.dtype) == ((320, 460, 3), np.uint8)
+    axes, lines, words = drawn(allocation, prob, 16, (2, 64))
+    assert list(lines) == ["active", "waterline"]
+    assert lines["active"].get_label() == "active: 3"
+    assert lines["active"].get_xydata() == pytest.approx(np.array([[0.5, 2], [0.1, 8], [0.02, 38]]))
+    assert axes.get_xlim() == pytest.approx((0.01, 1))
+    assert axes.get_ylim() == pytest.approx((0, 1.06 * 64))
+    assert words == {"n_min = 2": 2, "N0 = 16": 16, "n_max = 64": 64}
+    assert axes.get_xscale() == "log"
+    for p, count in ((0.5, 2), (0.1, 8), (0.02, 38)):
+        assert tuple(image[pixel(image, axes, p, count)]) == DOT
     # Half-way between 0.01 and 1 on a logarithmic axis lies 0.1.
-    assert axes.across(0.1) == pytest.approx((axes.across(0.01) + axes.across(1)) / 2)
+    _, (left, middle, right) = zip(*(pixel(image, axes, p, 0) for p in (0.01, 0.1, 1)), strict=True)
+    assert middle == pytest.approx((left + right) / 2, abs=1)
 
 
 def test_inactive_prompts_are_hollow_and_at_zero():
@@ -65,16 +65,42 @@ def test_inactive_prompts_are_hollow_and_at_zero():
     allocation = allocate(prob, 24)
     assert allocation.active.tolist() == [True, True, False]
     image = allocation_picture(allocation, prob, 8, (2, 32))
-    axes = allocation_axes(allocation, prob, 8, (2, 32))
-    assert axes.least == pytest.approx(1e-6)  # where smaller ones are drawn
-    y, x = round(axes.down(0)), round(axes.across(1e-9))
-    assert x == round(axes.across(1e-6))
+    axes, lines, _ = drawn(allocation, prob, 8, (2, 32))
+    assert axes.get_xlim()[0] == pytest.approx(1e-6)  # where smaller ones are drawn
+    assert lines["inactive"].get_label() == "inactive: 1"
+    assert lines["inactive"].get_xydata() == pytest.approx(np.array([[1e-6, 0]]))
+    y, x = pixel(image, axes, 1e-6, 0)
     assert tuple(image[y, x]) == (255, 255, 255)
-    ring = np.abs(image[y - 5 : y + 6, x - 5 : x + 6].astype(int) - DOT).max(-1)
-    assert 4 <= (ring < 80).sum() < 40  # thin, so that few of its pixels have quite its colour
+    assert (np.abs(image[y - 6 : y + 7, x - 6 : x + 7].astype(int) - DOT).max(-1) < 80).any()  # its rim
     for i in (0, 1):
-        place = round(axes.down(allocation.counts[i].item())), round(axes.across(prob[i].item()))
-        assert tuple(image[place]) == DOT
+        assert tuple(image[pixel(image, axes, prob[i].item(), allocation.counts[i].item())]) == DOT
+
+
+def test_nothing_is_left_of_the_picture_before():
+    prob = torch.tensor([0.5, 0.3, 1e-9], dtype=torch.float64)
+    first = allocation_picture(allocate(prob, 24), prob, 8, (2, 32))
+    other = torch.tensor([0.2, 0.02], dtype=torch.float64)
+    uniform = allocation_picture(allocate_uniform(2, 32, success_prob=other), other, 16)
+    assert not (uniform == CURVE).all(-1).any()
+    assert (allocation_picture(allocate(prob, 24), prob, 8, (2, 32)) == first).all()
+
+
+def test_the_names_of_lines_do_not_overlap_and_nothing_is_cut_off():
+    """1 of at most 4096 rollouts, and 4 on average: all three names would stand on one another or nearly so."""
+    prob = torch.tensor([0.9] * 1000 + [1e-5] * 1000, dtype=torch.float64)
+    figure = allocation_figure(allocate(prob, 8000, n_min=1, n_max=4096), prob, 4, (1, 4096))
+    (axes,), (legend,), page = figure.axes, figure.legends, figure.bbox
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    names = [text.get_window_extent(renderer) for text in axes.texts]
+    assert len(names) == 3
+    for lower, upper in pairwise(sorted(names, key=lambda box: box.y0)):
+        assert lower.y1 <= upper.y0
+    for box in (*names, legend.get_window_extent(renderer), axes.get_tightbbox(renderer)):
+        assert page.x0 <= box.x0 < box.x1 <= page.x1
+        assert page.y0 <= box.y0 < box.y1 <= page.y1
+    assert legend.get_window_extent(renderer).y0 >= axes.bbox.y1
 
 
 def test_the_curve_is_that_of_the_waterline():
@@ -85,12 +111,14 @@ def test_the_curve_is_that_of_the_waterline():
     assert waterline_curve(np.array([0.5]), 0.0, 2, 50).tolist() == [50]
     prob = torch.tensor([0.2, 0.02], dtype=torch.float64)
     allocation = allocate(prob, 32)
-    image, axes = allocation_picture(allocation, prob, 16, (2, 64)), allocation_axes(allocation, prob, 16, (2, 64))
-    for p in (0.05, 0.012, 0.4):
-        n = waterline_curve(np.array([p]), float(allocation.waterline), 2, 64)[0]
-        y, x = round(axes.down(n)), round(axes.across(p))
-        assert (image[y - 2 : y + 3, x - 2 : x + 3] == CURVE).all(-1).any()
-        assert not (image[y - 20 : y - 6, x - 1 : x + 2] == CURVE).all(-1).any()
+    image = allocation_picture(allocation, prob, 16, (2, 64))
+    axes, lines, _ = drawn(allocation, prob, 16, (2, 64))
+    p, rollouts = lines["waterline"].get_data()
+    assert (p[0], p[-1]) == pytest.approx((0.01, 1))
+    assert rollouts == pytest.approx(waterline_curve(p, float(allocation.waterline), 2, 64))
+    n = waterline_curve(np.array([0.05]), float(allocation.waterline), 2, 64)[0]
+    y, x = pixel(image, axes, 0.05, n)
+    assert (image[y - 2 : y + 3, x - 2 : x + 3] == CURVE).all(-1).any()
 
 
 @pytest.mark.parametrize("prob", [[0.999999], [1e-300, 1 - 1e-16], [0.5] * 5])

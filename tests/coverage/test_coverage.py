@@ -128,7 +128,6 @@ def test_coverage_by_hand():
     np.testing.assert_allclose(found.standard_error, [math.sqrt(13 / 144), math.sqrt(1 / 12)], rtol=1e-14)
     np.testing.assert_allclose(found.low, [0, 0], atol=0)
     np.testing.assert_allclose(found.high, [1, 1], atol=0)
-    np.testing.assert_allclose(found.neg_log_pass_at_k, [-math.log(5 / 12), math.log(2)], rtol=1e-14)
     assert found.solved_fraction == pytest.approx(2 / 3, rel=1e-15)
 
 
@@ -157,7 +156,6 @@ def test_coverage_of_a_single_maze_and_of_none_solved():
     assert np.isnan([alone.standard_error, alone.low, alone.high]).all()
     unsolved = coverage(np.zeros((3, 4), bool), [1])
     assert unsolved.solved_fraction == 0
-    assert unsolved.neg_log_pass_at_k.tolist() == [math.inf]
 
 
 @pytest.mark.parametrize(

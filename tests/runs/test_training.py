@@ -1,5 +1,6 @@
 """``sera-maze train`` and ``eval``: a run from the shell, its folder, and going on after a stop."""
 
+import errno
 import json
 import os
 import shutil
@@ -316,6 +317,36 @@ def test_two_processes_do_not_train_in_one_folder(run, capsys):
     with locked(run[0]):
         assert main(["train", "--resume", str(run[0])]) == 2
     assert "another process is training" in capsys.readouterr().err
+
+
+def refuse(error):
+    def acquire(*_, **__):
+        raise error
+
+    return acquire
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, None])
+def test_where_files_cannot_be_locked_there_is_a_warning(tmp_path, monkeypatch, number):
+    error = NotImplementedError("no flock") if number is None else OSError(number, os.strerror(number))
+    monkeypatch.setattr("filelock.FileLock.acquire", refuse(error))
+    with pytest.warns(RuntimeWarning, match="cannot lock files") as told, locked(tmp_path):
+        entered = True
+    assert entered
+    assert len(told) == 1
+    assert told[0].filename == __file__
+
+
+def test_other_errors_of_the_lock_are_told_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.setattr("filelock.FileLock.acquire", refuse(OSError(errno.ENOSPC, "disk full")))
+    with pytest.raises(OSError, match="disk full"), locked(tmp_path):
+        pass
+
+
+def test_a_lock_ends_with_its_block(tmp_path):
+    for _ in range(2):  # a file that was left behind locks nothing
+        with locked(tmp_path), pytest.raises(ValueError, match="another process is training"), locked(tmp_path):
+            pass
 
 
 @pytest.mark.parametrize(

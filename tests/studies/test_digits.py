@@ -366,7 +366,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sera_maze.studies.digits.study.QUICK", TINY)
     out = tmp_path / "out"
     assert main(["digits", "--quick", "--seeds", "1", "--processes", "1", "--out", str(out)]) == 0
-    assert {path.name for path in out.iterdir()} == {"digits.json", "digits.md", "digits.png"}
+    assert {path.name for path in out.iterdir()} == {"digits.json", "digits.md", "digits.png", "runs"}
     assert "18 trainings" in capsys.readouterr().out
     (tmp_path / "file").write_text("")
     for arguments, words in ((["--seeds", "0"], "seeds=0"), (["--out", str(tmp_path / "file")], "is a file")):

@@ -23,6 +23,7 @@ from sera_maze.policies.network import MazeNet
 from sera_maze.sampling.maps import MapSampler
 from sera_maze.sampling.plain_mazes import PlainMazes
 from sera_maze.sampling.rollouts import Rollouts
+from sera_maze.studies.extras import scipy_stats
 
 # Mazes that no other part of the study sees: of the watch over the training, and of the critics.
 _FIRST_WATCHED, _NUM_WATCHED, _FIRST_OF_CRITIC = 2**29, 256, 2**34
@@ -212,13 +213,14 @@ def critic_probability(critic: MazeNet, policy: MazePolicy, mazes: FreshMazes, p
 
 
 def rank_correlation(one: Tensor, other: Tensor) -> float:
-    """Pearson's correlation of the ranks of two (B,) tensors, equal values with their mean rank; NaN if all are."""
-    ranks = torch.stack(
-        [(x[:, None] > x).double().sum(1) + (x[:, None] == x).double().sum(1) / 2 for x in (one, other)]
-    )
-    centred = ranks - ranks.mean(1, keepdim=True)
-    scale = float(centred.square().sum(1).prod().sqrt())
-    return float((centred[0] * centred[1]).sum()) / scale if scale > 0 else float("nan")
+    """Spearman's correlation of two (B,) tensors, equal values with their mean rank; NaN if all of one are equal.
+
+    Raises:
+        ValueError: if scipy is missing.
+    """
+    if not (one.max() > one.min() and other.max() > other.min()):
+        return float("nan")
+    return float(scipy_stats().spearmanr(one.cpu(), other.cpu()).statistic)
 
 
 def _how_good(critic: MazeNet, policy: MazePolicy, mazes: FreshMazes) -> str:

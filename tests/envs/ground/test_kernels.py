@@ -19,9 +19,9 @@ from sera_maze.envs.play.maze import MazeEnv
 from sera_maze.envs.play.vector import MazeVectorEnv
 from sera_maze.envs.pools.pool import MazePool
 
-ENVS = Path(kernels.__file__).parent
+ENVS = Path(kernels.__file__).parents[1]
 INNER = """
-from small.kernels import kernel_part
+from small.ground.kernels import kernel_part
 
 FACTOR = 2
 
@@ -30,7 +30,7 @@ def times(x):
     return FACTOR * x
 """
 OUTER = """
-from small.kernels import kernel
+from small.ground.kernels import kernel
 from small.inner import times
 
 @kernel
@@ -44,9 +44,9 @@ RUN = "import small.outer as o; print(o.result(10), sum(o.result.stats.cache_hit
 def package(tmp_path):
     """A package with our decorators, a kernel, and a part of it in another file."""
     folder = tmp_path / "site" / "small"
-    folder.mkdir(parents=True)
+    (folder / "ground").mkdir(parents=True)
     (folder / "__init__.py").touch()
-    shutil.copy(kernels.__file__, folder / "kernels.py")
+    shutil.copy(kernels.__file__, folder / "ground" / "kernels.py")
     (folder / "inner.py").write_text(INNER)
     (folder / "outer.py").write_text(OUTER)
     return folder
@@ -110,10 +110,10 @@ def test_without_any_place_kernels_are_compiled_and_one_warning_says_so(package)
 
 def test_sources_that_are_no_files_are_not_kept(package):
     code = """
-import importlib.util, small.kernels
+import importlib.util, small.ground.kernels
 code = compile("def f(x):\\n    return x + 1\\n", "/nowhere/f.py", "exec")
 exec(code)
-print(small.kernels.kernel(f)(1))
+print(small.ground.kernels.kernel(f)(1))
 """
     out, err = run(package, code)
     assert out == ["2"]
@@ -129,7 +129,7 @@ def test_processes_that_compile_at_the_same_time(package):
 
 
 CROWD = """
-import os, signal, threading, numba, small.kernels
+import os, signal, threading, numba, small.ground.kernels
 
 def load(name):
     import small.outer
@@ -140,7 +140,7 @@ if __name__ == "__main__":
     signal.alarm(30)  # ends a process that waits for ever
     def make():
         for _ in range(200):
-            small.kernels.kernel(lambda x: x)
+            small.ground.kernels.kernel(lambda x: x)
     threads = [threading.Thread(target=make) for _ in range(3)]
     for thread in threads:
         thread.start()
@@ -188,18 +188,22 @@ if __name__ == "__main__":
 
 
 def kernel_files():
+    """The syntax tree of each module with kernels, by its name."""
     return {
-        p.stem: ast.parse(p.read_text())
-        for p in ENVS.glob("*.py")
-        if p.name != "kernels.py" and "@kernel" in p.read_text()
+        ".".join(("sera_maze.envs", *p.relative_to(ENVS).with_suffix("").parts)): ast.parse(p.read_text())
+        for p in ENVS.rglob("*.py")
+        if "\n@kernel" in p.read_text()
     }
 
 
 def test_every_kernel_uses_the_decorators():
     files = kernel_files()
-    assert {"carving", "distances", "generate_kernels", "random_bits", "stepping", "vector_observations"} == set(files)
-    for path in ENVS.glob("*.py"):
-        assert "njit" not in path.read_text() or path.name == "kernels.py", path
+    assert {
+        "generating.carving", "generating.kernels", "ground.random_bits", "layouts.distances", "layouts.moves",
+        "play.stepping", "play.vector_observations",
+    } == {name.removeprefix("sera_maze.envs.") for name in files}  # fmt: skip
+    for path in ENVS.rglob("*.py"):
+        assert "njit" not in path.read_text() or path == Path(kernels.__file__), path
 
 
 def names_defined_in(tree):
@@ -225,7 +229,7 @@ def test_kernels_take_in_nothing_from_other_files():
         "numpy.typing",
         "typing",
         "sera_maze.envs.ground.kernels",
-        *(f"sera_maze.envs.{name}" for name in files),
+        *files,
     }
 
     def check(where, node, names, seen):
@@ -234,8 +238,7 @@ def test_kernels_take_in_nothing_from_other_files():
             if module is None:
                 check(f"{where} > {used}", definition, names, seen | {used})
             else:
-                is_module = module == "sera_maze.envs" and definition in files
-                assert module in allowed or is_module, f"{where} takes {used} from {module}"
+                assert {module, f"{module}.{definition}"} & allowed, f"{where} takes {used} from {module}"
 
     count = 0
     for name, tree in files.items():
@@ -268,7 +271,7 @@ def test_each_kernel_is_compiled_for_one_type_of_arguments():
     MazePool.papers("held_out")
     kept = 0
     for name in kernel_files():
-        module = importlib.import_module(f"sera_maze.envs.{name}")
+        module = importlib.import_module(name)
         for value in vars(module).values():
             if isinstance(value, numba.core.registry.CPUDispatcher) and value.stats.cache_path is not None:
                 assert len(value.signatures) <= 1, (value, value.signatures)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sera_maze.envs.ground.errors import LayoutError
 from sera_maze.envs.layouts.distances import distances_from, shortest_lengths
 from sera_maze.envs.layouts.layout import MazeLayout
-from sera_maze.envs.layouts.moves import ACTION_STEPS, action_masks
+from sera_maze.envs.layouts.moves import ACTION_STEPS, action_masks, flat_step, flat_steps
 
 Cell = tuple[int, int]
 
@@ -222,3 +222,9 @@ class TestActionMasks:
         assert masks.shape == (2, 5, 6, 4)
         assert masks[0].tolist() == LOOP.action_masks().tolist()
         assert masks[1].tolist() == LOOP.action_masks()[::-1][..., [1, 0, 2, 3]].tolist()  # upside down, UP is DOWN
+
+
+def test_flat_steps_are_those_of_the_actions():
+    for width in (3, 17):
+        steps = [down * width + right for down, right in ACTION_STEPS]
+        assert list(flat_steps(width)) == [flat_step(action, width) for action in range(4)] == steps
