@@ -12,7 +12,7 @@ from rich.console import Console
 from sera_maze.cli.app import main
 from sera_maze.envs.pictures.canvas import pygame
 from sera_maze.runs.config import RunConfig
-from sera_maze.runs.training import train
+from sera_maze.runs.maze_task import train
 from sera_maze.viewer.watching import HELP
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")

@@ -235,7 +235,7 @@ def test_train_takes_options_and_the_presets_others(arguments, options, monkeypa
         given.append(config)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sera_maze.runs.training.train", train)
+    monkeypatch.setattr("sera_maze.runs.maze_task.train", train)
     assert main(["train", "--out", str(tmp_path / "run"), *arguments]) == 130
     preset = next((name for name in PRESETS if name in " ".join(arguments)), "default")
     assert given == [PRESETS[preset].changed(options)]

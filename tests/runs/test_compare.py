@@ -12,7 +12,7 @@ from sera_maze.coverage.unbiased import coverage
 from sera_maze.runs import figure as compare_figure
 from sera_maze.runs.comparison import _replicates, compare
 from sera_maze.runs.config import RunConfig
-from sera_maze.runs.training import held_out_pool
+from sera_maze.runs.maze_task import held_out_pool
 
 SMALL = {"size": (9, 9), "held_out_mazes": 4, "num_samples": 4, "updates": 10}
 KS = (1, 2, 4)
@@ -58,7 +58,7 @@ def make_run(folder, successes=SUCCESSES, entries=None, ks=KS, **options):
 def test_one_run_has_the_figures_of_its_evaluation(tmp_path):
     comparison = compare([make_run(tmp_path / "first")])
     assert [group.label for group in comparison.groups] == ["first"]
-    assert (comparison.ks, comparison.mazes, comparison.num_samples) == (KS, 4, 4)
+    assert (comparison.ks, comparison.prompts, comparison.num_samples) == (KS, 4, 4)
     (interval,) = comparison.pass_at_k
     assert interval.mean == pytest.approx(PASS_AT_K)
     # The squares of 1, 1/2, 0, 1/4 less 7/16 sum to 35/64; so the standard error is sqrt(35/64 / 3 / 4).
@@ -92,7 +92,7 @@ def test_seeds_are_grouped_and_labels_say_what_differs(tmp_path):
         make_run(tmp_path / "d", seed=1, allocator="uniform", n_max=64),
     ]
     comparison = compare(folders)
-    assert [group.label for group in comparison.groups] == ["n_max=None, allocator=sera", "n_max=64, allocator=uniform"]
+    assert [group.label for group in comparison.groups] == ["allocator=sera, n_max=None", "allocator=uniform, n_max=64"]
     assert [[run.folder.name for run in group.runs] for group in comparison.groups] == [["c", "a"], ["b", "d"]]
     assert [group.seeds for group in comparison.groups] == [(0, 1), (0, 1)]
     assert [group.label for group in compare([folders[0], folders[2]]).groups] == ["c"]
@@ -104,7 +104,7 @@ def test_many_groups_are_listed_before_the_table(tmp_path):
     assert lines[:5] == ["1. channels=8", "2. channels=16", "3. channels=24", "", "|  | 1 | 2 | 3 |"]
     long = make_run(tmp_path / "long", channels=16, learning_rate=0.002)
     assert compare([folders[0], long]).markdown().splitlines()[:4] == [
-        "1. learning_rate=0.001, channels=8", "2. learning_rate=0.002, channels=16", "", "|  | 1 | 2 | difference |",
+        "1. channels=8, learning_rate=0.001", "2. channels=16, learning_rate=0.002", "", "|  | 1 | 2 | difference |",
     ]  # fmt: skip
 
 

@@ -12,17 +12,16 @@ from dataclasses import asdict
 from functools import partial
 
 import pytest
-import torch
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from sera_maze.algorithm.checkpoint import read_config, save_checkpoint
+from sera_maze.algorithm.checkpoint import read_checkpoint
 from sera_maze.cli.app import main
 from sera_maze.envs.ground.options import leaves
 from sera_maze.envs.pools.pool import MazePool
 from sera_maze.runs.config import PRESETS, RunConfig
 from sera_maze.runs.folder import locked, open_run
-from sera_maze.runs.training import held_out_pool, pools, unseen_pool
+from sera_maze.runs.maze_task import held_out_pool, pools, unseen_pool
 
 TINY = {
     "size": 7, "num-mazes": 40, "held-out-mazes": 20, "warm-start": 40, "updates": 8, "prompts-per-batch": 16,
@@ -161,7 +160,7 @@ def test_fresh_mazes(tmp_path):
     model, config = open_run(tmp_path / "run")
     assert (config.mazes.fresh_mazes, config.method.success) == (True, "critic")
     mazes, held_out = pools(config)
-    assert model.fast_path.pool.digest == mazes.digest
+    assert model.rollout_sampler.prompts_digest == mazes.digest
     assert model.prompt_order.position == 8 * 16
     walls = {maze.tobytes() for maze in held_out.walls}
     assert not any(maze.tobytes() in walls for maze in mazes.arrays(range(500)).walls)
@@ -258,13 +257,13 @@ def test_a_config_that_was_changed_after_the_training_is_told(run, tmp_path, cha
 def test_a_checkpoint_that_does_not_say_how_it_was_trained_goes_on(run, tmp_path):
     """As those of earlier versions; its mazes are in it, and are not made again."""
     folder = shutil.copytree(run[0], tmp_path / "copy")
-    save_checkpoint(open_run(folder)[0], folder / "checkpoint")
-    assert read_config(folder / "checkpoint") is None
+    open_run(folder)[0].save_checkpoint(folder / "checkpoint")
+    assert read_checkpoint(folder / "checkpoint").config is None
     RunConfig.load(folder / "config.json").changed({"updates": 9}).save(folder / "config.json")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("sera_maze.runs.training.pools", None)
+        patched.setattr("sera_maze.runs.maze_task.pools", None)
         assert main(["train", "--resume", str(folder)]) == 0
-    assert read_config(folder / "checkpoint") == asdict(RunConfig.load(folder / "config.json"))
+    assert read_checkpoint(folder / "checkpoint").config == asdict(RunConfig.load(folder / "config.json"))
 
 
 def test_a_run_stopped_before_its_first_checkpoint_begins_again(run, tmp_path):
@@ -306,7 +305,7 @@ def test_a_run_that_goes_on_has_no_final_table_until_its_end(run, tmp_path, monk
     folder = shutil.copytree(run[0], tmp_path / "copy")
     RunConfig.load(folder / "config.json").changed({"updates": 12}).save(folder / "config.json")
     monkeypatch.setattr(
-        "sera_maze.runs.training.evaluate_run", lambda *_: (_ for _ in ()).throw(ValueError("killed here"))
+        "sera_maze.runs.training.write_evaluation", lambda *_: (_ for _ in ()).throw(ValueError("killed here"))
     )
     assert main(["train", "--resume", str(folder)]) == 2
     assert not (folder / "evaluation.json").exists()
@@ -387,16 +386,14 @@ def test_training_that_diverges_keeps_the_checkpoint_before(run, tmp_path, capsy
     folder = shutil.copytree(run[0], tmp_path / "copy")
     before = (folder / "checkpoint" / "latest.json").read_text()
     RunConfig.load(folder / "config.json").changed({"updates": 20}).save(folder / "config.json")
-    monkeypatch.setattr("sera_maze.algorithm.maxrl.accumulate_gradient", lambda policy, *_: _fill_with_nan(policy))
+    monkeypatch.setattr("sera_maze.sampling.maps.MapSampler.losses", lambda sampler, policy, terms: [_nan(policy)])
     assert main(["train", "--resume", str(folder)]) == 2
     assert "has the norm nan" in capsys.readouterr().err
     assert (folder / "checkpoint" / "latest.json").read_text() == before
 
 
-def _fill_with_nan(policy):
-    for parameter in policy.parameters():
-        parameter.grad = torch.full_like(parameter, float("nan"))
-    return 0.0
+def _nan(policy):
+    return float("nan") * sum(parameter.sum() for parameter in policy.parameters())
 
 
 def test_refused_options_leave_nothing_behind(tmp_path, capsys):

@@ -9,7 +9,7 @@ from PIL import Image
 from sera_maze.cli.app import main
 from sera_maze.envs.pools.pool import MazePool
 from sera_maze.runs.config import RunConfig
-from sera_maze.runs.training import pools, train
+from sera_maze.runs.maze_task import pools, train
 from sera_maze.viewer.films import write_film
 from sera_maze.viewer.scenes import Agent
 from sera_maze.viewer.watching import Viewer
@@ -84,7 +84,7 @@ def test_a_film_shows_every_step(runs, tmp_path, monkeypatch):
     frames = []
     monkeypatch.setattr("sera_maze.viewer.films.save_gif", lambda given, path, **_: frames.extend(given) or path)
     from sera_maze.runs.folder import open_run
-    from sera_maze.runs.training import held_out_pool
+    from sera_maze.runs.maze_task import held_out_pool
 
     model, config = open_run(runs[0])
     viewer = Viewer([Agent("one", model.policy, held_out_pool(config), num_samples=4)])

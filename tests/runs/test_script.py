@@ -1,0 +1,169 @@
+"""Runs of any environment from a script: CartPole from the first update to the comparison, killed and gone on with."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+import safetensors.torch
+import torch
+from rich.console import Console
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from sera_maze import SERA, CoverageCallback, MaxRL
+from sera_maze.cli import main
+from sera_maze.coverage import evaluate
+from sera_maze.coverage.callback import read_history
+from sera_maze.envs import PromptQueue
+from sera_maze.runs import train_script
+from sera_maze.runs.folder import open_run
+
+ROOT = Path(__file__).parents[2]
+# What a user would write; run by itself it trains into the folder that it is given, and goes on there.
+SCRIPT = """
+import sys
+import gymnasium as gym
+from sera_maze import SERA
+from sera_maze.envs import PromptQueue
+from sera_maze.runs import train_script
+
+def cartpole(prompts):
+    return PromptQueue(gym.make("CartPole-v1"), prompts, success=lambda episode: episode.steps >= 30)
+
+def model():
+    return SERA("MlpPolicy", cartpole(range(16)), prompts_per_batch=8, rollouts_per_prompt=4, seed=0, device="cpu")
+
+train_script(sys.argv[1], model, cartpole(range(1000, 1010)), updates=int(sys.argv[2]), eval_every=3, num_samples=8)
+"""
+
+
+def cartpole(prompts):
+    return PromptQueue(gym.make("CartPole-v1"), prompts, success=lambda episode: episode.steps >= 30)
+
+
+def held_out():
+    return cartpole(range(1000, 1010))
+
+
+def make(kind=SERA, seed=0, **options):
+    given = {"prompts_per_batch": 8, "rollouts_per_prompt": 4, "seed": seed, "device": "cpu", **options}
+    return lambda: kind("MlpPolicy", cartpole(range(16)), **given)
+
+
+def run(folder, make_model, updates=4, **options):
+    given = {"eval_every": 2, "num_samples": 8, "console": Console(quiet=True), **options}
+    return train_script(folder, make_model, held_out(), updates=updates, **given)
+
+
+def parameters(folder):
+    (file,) = folder.glob("checkpoint/v*/tensors.safetensors")
+    tensors = safetensors.torch.load_file(file)
+    return {name: value for name, value in tensors.items() if not name.startswith("random/")}
+
+
+def same(one, other):
+    first, second = parameters(one), parameters(other)
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def start(folder, updates):
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(folder), str(updates)], cwd=ROOT, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_the_callback_takes_held_out_prompts_of_any_environment():
+    model = make()()
+    callback = CoverageCallback(held_out(), eval_freq_updates=1, num_samples=8, ks=(1, 8))
+    model.learn(10**6, callback, total_updates=2)
+    assert [entry["update"] for entry in callback.history] == [0, 1, 2]
+    expected = evaluate(model.policy, held_out(), num_samples=8, ks=(1, 8))
+    assert callback.evaluation.successes.tolist() == expected.successes.tolist()
+    assert 0 < expected.coverage.pass_at_k[0] < expected.coverage.pass_at_k[1] <= 1
+    assert (expected.rules, expected.difficulty, expected.distinct_solutions, expected.probability) == (None,) * 4
+    assert "10 prompts, 8 rollouts each (seed 0): " in expected.summary()
+    assert "95 % interval over prompts" in expected.markdown()
+    many = evaluate(model.policy, DummyVecEnv([held_out] * 3), num_samples=8, ks=(1, 8))
+    assert many.successes.tolist() == expected.successes.tolist()
+
+
+def test_a_run_leaves_its_files_and_compares_with_others(tmp_path, capsys):
+    folders = [tmp_path / name for name in ("sera-0", "sera-1", "uniform-0", "uniform-1")]
+    for folder, kind, seed in zip(folders, (SERA, SERA, MaxRL, MaxRL), (0, 1, 0, 1), strict=True):
+        evaluation = run(folder, make(kind, seed), name="CartPole, 30 steps")
+    names = {path.name for path in folder.iterdir()}
+    assert {"config.json", "checkpoint", "tensorboard", "coverage.jsonl", "evaluation.json", "evaluation.md"} <= names
+    assert "solved.png" not in names
+    said = json.loads((folder / "evaluation.json").read_text())
+    assert said["pass_at_k"] == evaluation.to_json()["pass_at_k"]
+    assert (said["prompts"], said["size"], said["per_prompt"]["difficulty"]) == (10, None, None)
+    config = json.loads((folder / "config.json").read_text())
+    assert config["script"]["name"] == "CartPole, 30 steps"
+    assert (config["script"]["algorithm"], config["method"]["allocator"], config["seed"]) == ("MaxRL", "uniform", 1)
+    out = tmp_path / "comparison"
+    assert main(["compare", *map(str, folders), "--out", str(out)]) == 0
+    told = json.loads((out / "comparison.json").read_text())
+    assert [group["seeds"] for group in told["groups"]] == [[0, 1], [0, 1]]
+    assert [group["label"] for group in told["groups"]] == [
+        "algorithm=SERA, allocator=sera", "algorithm=MaxRL, allocator=uniform",
+    ]  # fmt: skip
+    assert "10 held-out prompts, 8 rollouts each" in " ".join((out / "comparison.md").read_text().split())
+    assert (out / "comparison.png").stat().st_size > 10_000
+    assert SERA.load(folders[0] / "checkpoint").policy is not None
+    with pytest.raises(ValueError, match="holds a run of a script"):
+        open_run(folders[0])
+
+
+def test_a_finished_run_can_be_made_longer(tmp_path):
+    run(tmp_path / "whole", make(), updates=6)
+    run(tmp_path / "parts", make(), updates=4)
+    run(tmp_path / "parts", make(), updates=6)
+    assert same(tmp_path / "whole", tmp_path / "parts")
+    history = [read_history(tmp_path / name / "coverage.jsonl") for name in ("whole", "parts")]
+    assert [entry["update"] for entry in history[0]] == [0, 2, 4, 6]
+    assert history[0] == history[1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
+def test_killed_it_goes_on_to_the_same_bits(tmp_path):
+    whole = start(tmp_path / "whole", 12)
+    _, problem = whole.communicate(timeout=300)
+    assert whole.returncode == 0, problem
+    process = start(tmp_path / "killed", 12)
+    log, deadline = tmp_path / "killed" / "coverage.jsonl", time.monotonic() + 200
+    while (not log.exists() or len(log.read_text().splitlines()) < 3) and time.monotonic() < deadline:
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    again = start(tmp_path / "killed", 12)
+    _, problem = again.communicate(timeout=300)
+    assert again.returncode == 0, problem
+    assert same(tmp_path / "whole", tmp_path / "killed")
+    assert log.read_text() == (tmp_path / "whole" / "coverage.jsonl").read_text()
+
+
+def test_other_arguments_are_refused(tmp_path):
+    run(tmp_path / "run", make())
+    for other, words in (
+        (make(rollouts_per_prompt=8), "holds a run with rollouts_per_prompt=4, and the script says 8"),
+        (make(seed=3), "holds a run with seed=0, and the script says 3"),
+        (make(MaxRL), "holds a run with algorithm='SERA', and the script says 'MaxRL'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            run(tmp_path / "run", other)
+    with pytest.raises(TypeError, match="prompts must be a MazePool, other prompts or promptable environments"):
+        train_script(tmp_path / "new", make(), gym.make("CartPole-v1"), updates=1)
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "mazes").mkdir()
+    assert main(["train", "--preset", "quick", "--warm-start", "0", "--updates", "1", "--num-samples", "8",
+                 "--num-mazes", "64", "--held-out-mazes", "8", "--out", str(tmp_path / "mazes")]) == 0  # fmt: skip
+    with pytest.raises(ValueError, match="is that of a run of 'sera-maze train', not of a script"):
+        run(tmp_path / "mazes", make())
