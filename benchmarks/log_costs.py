@@ -24,7 +24,8 @@ from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[import-unty
 from sera_maze.algorithm.maxrl import MaxRL
 from sera_maze.coverage.callback import CoverageCallback
 from sera_maze.runs.config import PRESETS, RunConfig
-from sera_maze.runs.training import build_model, ks_of, pools
+from sera_maze.runs.maze_task import build_model, pools
+from sera_maze.runs.training import ks_of
 from sera_maze.storage.run_log import resumed_logger
 
 FORMATS = ("tensorboard", "csv")

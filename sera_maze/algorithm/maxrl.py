@@ -402,6 +402,25 @@ class MaxRL(ResumableAlgorithm):
         callback.on_training_end()
         return self
 
+    def collect_rollouts(self, *_: Any, **__: Any) -> bool:
+        """SB3's hook for a rollout buffer, which groups of rollouts do not go through.
+
+        Raises:
+            NotImplementedError: always, saying what to call.
+        """
+        raise NotImplementedError(
+            "MaxRL has no rollout buffer: sample(prompts, counts) gives Rollouts, and step_batch(callback) takes a whole "
+            "batch, its update included"
+        )
+
+    def train(self) -> None:
+        """SB3's hook for the update from a rollout buffer.
+
+        Raises:
+            NotImplementedError: always, saying what to call.
+        """
+        raise NotImplementedError("MaxRL has no rollout buffer: update(rollouts) takes the optimizer steps of a batch")
+
     def dump_logs(self, iteration: int = 0) -> None:
         """Write the log of the last batch."""
         elapsed = max((time.time_ns() - self.start_time) / 1e9, sys.float_info.epsilon)
