@@ -409,8 +409,8 @@ class MaxRL(ResumableAlgorithm):
             NotImplementedError: always, saying what to call.
         """
         raise NotImplementedError(
-            "MaxRL has no rollout buffer: sample(prompts, counts) gives Rollouts, and step_batch(callback) takes a whole "
-            "batch, its update included"
+            "MaxRL has no rollout buffer: sample(prompts, counts) gives Rollouts, and step_batch(callback) takes a "
+            "whole batch, its update included"
         )
 
     def train(self) -> None:
