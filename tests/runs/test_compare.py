@@ -92,7 +92,7 @@ def test_seeds_are_grouped_and_labels_say_what_differs(tmp_path):
         make_run(tmp_path / "d", seed=1, allocator="uniform", n_max=64),
     ]
     comparison = compare(folders)
-    assert [group.label for group in comparison.groups] == ["n_max=None, allocator=sera", "n_max=64, allocator=uniform"]
+    assert [group.label for group in comparison.groups] == ["allocator=sera, n_max=None", "allocator=uniform, n_max=64"]
     assert [[run.folder.name for run in group.runs] for group in comparison.groups] == [["c", "a"], ["b", "d"]]
     assert [group.seeds for group in comparison.groups] == [(0, 1), (0, 1)]
     assert [group.label for group in compare([folders[0], folders[2]]).groups] == ["c"]
@@ -104,7 +104,7 @@ def test_many_groups_are_listed_before_the_table(tmp_path):
     assert lines[:5] == ["1. channels=8", "2. channels=16", "3. channels=24", "", "|  | 1 | 2 | 3 |"]
     long = make_run(tmp_path / "long", channels=16, learning_rate=0.002)
     assert compare([folders[0], long]).markdown().splitlines()[:4] == [
-        "1. learning_rate=0.001, channels=8", "2. learning_rate=0.002, channels=16", "", "|  | 1 | 2 | difference |",
+        "1. channels=8, learning_rate=0.001", "2. channels=16, learning_rate=0.002", "", "|  | 1 | 2 | difference |",
     ]  # fmt: skip
 
 
