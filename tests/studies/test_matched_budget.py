@@ -104,7 +104,7 @@ def test_the_command(study, tmp_path, capsys):
 def test_all_methods_go_with_all_settings():
     for base in (*SETTINGS.values(), QUICK):
         for name, changes in METHODS.items():
-            if base.fresh_mazes and changes["success"].endswith("history") and changes["allocator"] != "uniform":
+            if base.mazes.fresh_mazes and changes["success"].endswith("history") and changes["allocator"] != "uniform":
                 with pytest.raises(ValueError, match="fresh mazes do not"):
                     base.changed(changes)
                 continue
