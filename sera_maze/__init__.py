@@ -6,16 +6,35 @@ loads each public name when it is first used.
 
 from __future__ import annotations
 
+import sys
+from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# An installed package has envs/ and assets/ inside it. In the repository they lie one folder up, and Python
-# started there finds this source folder before an installed copy, so the folder above joins the search path.
-if not (Path(__file__).parent / "envs").is_dir():
-    __path__.append(str(Path(__file__).parent.parent))
 
-from sera_maze import envs as envs
-from sera_maze.envs.ground.lazy import lazy_names
+def _take_in(name: str) -> None:
+    """Load a package of the folder above as one of this package."""
+    place = Path(__file__).parents[1] / name
+    spec = util.spec_from_file_location(
+        f"{__name__}.{name}", place / "__init__.py", submodule_search_locations=[str(place)]
+    )
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{place} is no package", name=f"{__name__}.{name}")
+    module = util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    globals()[name] = module
+    spec.loader.exec_module(module)
+
+
+# An installed package has envs/ and assets/ inside it. In the repository they lie one folder up, and Python started
+# there finds this source folder before an installed copy.
+if not (Path(__file__).parent / "envs").is_dir():
+    for _name in ("assets", "envs"):
+        if f"{__name__}.{_name}" not in sys.modules:
+            _take_in(_name)
+
+from sera_maze import envs as envs  # noqa: E402 (which may have to be found first)
+from sera_maze.envs.ground.lazy import lazy_names  # noqa: E402
 
 if TYPE_CHECKING:
     __version__: str

@@ -36,7 +36,7 @@ def repository(tmp_path_factory):
         source = ROOT / name
         shutil.copytree(source, folder / name, ignore=ignored) if source.is_dir() else shutil.copy(source, folder)
     (folder / "tests").mkdir()
-    shutil.copy(ROOT / "tests" / "envs" / "test_errors.py", folder / "tests")
+    shutil.copy(ROOT / "tests" / "envs" / "ground" / "test_errors.py", folder / "tests")
     return folder
 
 
@@ -62,7 +62,7 @@ def test_wheel_holds_the_package_and_nothing_global(wheel):
         "sera_maze",
         f"sera_maze-{metadata.version('sera-maze')}.dist-info",
     }
-    for name in ("envs/maze.py", "envs/py.typed", "py.typed", "cli.py", "assets/held_out_17x17_prim.npz"):
+    for name in ("envs/play/maze.py", "envs/py.typed", "py.typed", "cli/app.py", "assets/held_out_17x17_prim.npz"):
         assert f"sera_maze/{name}" in names
 
 
@@ -71,7 +71,7 @@ WHERE = "import sera_maze.envs.pools.pool as p; print(p.__file__); print(len(p.M
 
 def test_installed_package_works_away_from_the_repository(site, tmp_path):
     file, count = python("-c", WHERE, cwd=tmp_path, site=site).split("\n")
-    assert Path(file) == site / "sera_maze" / "envs" / "pool.py"
+    assert Path(file) == site / "sera_maze" / "envs" / "pools" / "pool.py"
     assert count == "256"
     code = "import importlib.util, sera_maze.envs; print(importlib.util.find_spec('envs'))"
     assert python("-c", code, cwd=tmp_path, site=site) == "None"
@@ -80,7 +80,7 @@ def test_installed_package_works_away_from_the_repository(site, tmp_path):
 @pytest.mark.parametrize("installed", [True, False])
 def test_python_started_in_the_repository_uses_its_sources(installed, repository, site):
     file, count = python("-c", WHERE, cwd=repository, site=site if installed else None).split("\n")
-    assert Path(file) == repository / "envs" / "pool.py"
+    assert Path(file) == repository / "envs" / "pools" / "pool.py"
     assert count == "256"
 
 
@@ -100,9 +100,7 @@ def test_environments_need_neither_torch_nor_stable_baselines3(tmp_path):
 import sys
 sys.modules["torch"] = sys.modules["stable_baselines3"] = None  # an import of them is an error now
 from sera_maze.envs import *
-from sera_maze.envs import tokens
-from sera_maze.envs.pictures import sheets as pictures
-from sera_maze.envs.pictures import drawing as rendering
+from sera_maze.envs import pictures, rendering, tokens
 from sera_maze.envs.pictures import window
 import gymnasium
 env = gymnasium.make("SeraMaze/Prim-9x9-v0", render_mode="rgb_array")
@@ -114,8 +112,8 @@ print(env.render().shape)
 
 
 def test_ground_floor_imports_only_what_it_may():
-    allowed = ("numpy", "numba", "gymnasium", "pygame", "sera_maze.envs", "sera_maze.assets", "PIL")
-    for file in (ROOT / "envs").glob("*.py"):
+    allowed = ("numpy", "numba", "gymnasium", "pygame", "sera_maze.envs", "sera_maze.assets", "PIL", "_typeshed")
+    for file in (ROOT / "envs").rglob("*.py"):
         for line in file.read_text(encoding="utf-8").splitlines():
             words = line.split()
             if words[:1] in (["import"], ["from"]):
@@ -142,7 +140,38 @@ def test_entry_points():
     plugin.load()()  # a second registration changes nothing
     assert {name: spec for name, spec in gym.registry.items() if name.startswith("SeraMaze/")} == before
     (command,) = [e for e in metadata.entry_points(group="console_scripts") if e.name == "sera-maze"]
-    assert command.value == "sera_maze.cli.app:main"
+    assert command.value == "sera_maze.cli:main"
+
+
+PATHS = """
+from sera_maze import MaxRL, SERA, MazePolicy, MazePool, MazeLayout, FreshMazes, MazeVecEnv, CoverageCallback
+from sera_maze.allocation import allocate, allocate_uniform, Allocation
+from sera_maze.advantages import group_advantages
+from sera_maze.success import SuccessHistory
+from sera_maze.coverage import pass_at_k
+from sera_maze.exact import success_probability, alignment
+from sera_maze.network import default_iterations
+from sera_maze.envs import MazeEnv, MazeVectorEnv, PromptQueue, generate_layouts
+from sera_maze.envs.tokens import prompt_text, path_to_actions, verify
+from sera_maze.envs.rendering import draw_paths, draw_heatmap
+from sera_maze.envs.pictures import save_png
+from sera_maze.viewer import render_paths
+"""
+
+
+def test_public_paths_give_what_they_name(tmp_path):
+    """A room's public function must not be hidden by a file of its name, in whatever order they are loaded."""
+    files = "import pkgutil, importlib, sera_maze\nfor m in pkgutil.walk_packages(sera_maze.__path__, 'sera_maze.'):\n"
+    load = files + "    m.name.endswith('__main__') or importlib.import_module(m.name)\n"
+    show = "print(sorted(n for n, v in list(globals().items()) if callable(v) and n[0] != '_'))"
+    names = sorted(name.strip() for line in PATHS.splitlines() if line for name in line.split(" import ")[1].split(","))
+    assert python("-W", "error", "-c", PATHS + show, cwd=tmp_path) == str(names)
+    assert python("-W", "error", "-c", load + PATHS + show, cwd=tmp_path) == str(names)
+
+
+def test_there_is_no_second_copy_of_the_package(repository):
+    code = "import importlib.util; print(importlib.util.find_spec('sera_maze.sera_maze'))"
+    assert python("-c", code, cwd=repository) == python("-c", code, cwd=ROOT) == "None"
 
 
 def test_public_names():
