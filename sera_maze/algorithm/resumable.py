@@ -336,7 +336,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
 
     def _excluded_save_params(self) -> list[str]:
         made_again = ["rollout_sampler", "success_estimator", "prompt_order"]
-        return [*super()._excluded_save_params(), "_batch_start", *made_again]
+        return [*super()._excluded_save_params(), "_batch_start", "team", *made_again]
 
 
 @contextmanager

@@ -26,7 +26,10 @@ class Team(Protocol):
         ...
 
     def share(self, counts: Tensor) -> Tensor:
-        """(B,) int64: how many of the rollouts counts (B,) this process samples; the shares of all sum to counts."""
+        """(B,) int64: how many of the rollouts counts (B,) this process samples; the shares of all sum to counts.
+
+        A group stays together, so each is counts[b] or 0: its rollouts are numbered from 0 and compared to one another.
+        """
         ...
 
     def sum_(self, tensor: Tensor) -> Tensor:

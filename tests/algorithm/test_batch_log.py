@@ -6,11 +6,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
+from helpers import Watch, small_model
 from sera_maze.algorithm import resumable
 from sera_maze.algorithm.batch_log import TimestepsBar
 from sera_maze.algorithm.maxrl import SERA, MaxRL
@@ -26,24 +26,7 @@ def maze_env():
 
 
 def make(algorithm=MaxRL, env=None, policy="MazePolicy", **options):
-    env = maze_env() if env is None else env
-    if policy == "MazePolicy":
-        options = {"policy_kwargs": {"channels": 4, "iterations": 4}, **options}
-    return algorithm(policy, env, **{"prompts_per_batch": 3, "rollouts_per_prompt": 4, "seed": 0, **options})
-
-
-class Watch(BaseCallback):
-    """Keeps the rollouts of all batches."""
-
-    def __init__(self):
-        super().__init__()
-        self.rollouts = []
-
-    def _on_rollout_end(self):
-        self.rollouts.append(self.locals["rollouts"])
-
-    def _on_step(self):
-        return True
+    return small_model(algorithm, maze_env() if env is None else env, policy, **options)
 
 
 def logged(path):

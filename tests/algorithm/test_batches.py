@@ -9,11 +9,13 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
+from helpers import Steps, parameters, small_model
 from sera_maze.algorithm import maxrl
 from sera_maze.algorithm.maxrl import SERA, MaxRL
-from sera_maze.envs import MazeEnv, MazePool, PromptQueue
+from sera_maze.envs import FreshMazes, MazeEnv, MazePool, PromptQueue
 from sera_maze.exact.probability import success_probability
-from sera_maze.sampling.sampling import MapSampler
+from sera_maze.policies.maze import MazePolicy
+from sera_maze.sampling.maps import MapSampler
 from sera_maze.sampling.vec_env import MazeVecEnv
 
 POOL = MazePool.generate(9, 5, "prim", seed=1, endpoints="random")
@@ -33,80 +35,71 @@ ENVS = {
 
 
 def make(algorithm=SERA, env=None, policy="MazePolicy", **options):
-    env = maze_env() if env is None else env
     if policy == "MazePolicy":
         options = {"policy_kwargs": SMALL, **options}
-    return algorithm(policy, env, **{"prompts_per_batch": 3, "rollouts_per_prompt": 4, "seed": 0, **options})
-
-
-def parameters(model):
-    return torch.cat([parameter.detach().flatten() for parameter in model.policy.parameters()])
-
-
-class Steps(BaseCallback):
-    """Does something in each step; None lets the training go on."""
-
-    def __init__(self, act=lambda callback: None):
-        super().__init__()
-        self.act, self.calls = act, 0
-
-    def _on_step(self):
-        self.calls += 1
-        return self.act(self) is not False
+    return small_model(algorithm, maze_env() if env is None else env, policy, **options)
 
 
 def test_exact_probabilities_are_those_of_the_policy_that_samples(monkeypatch):
     model = make(SERA, success="exact")
     used, expected, iterations = [], [], []
-    share_out, sample = maxrl.allocate, MapSampler.sample
+    share_out, sample = maxrl.share_out, MapSampler.sample
 
-    def spy_on_allocate(probability, *arguments, **options):
-        used.append((model.policy.iterations, probability.clone()))
-        return share_out(probability, *arguments, **options)
+    def spy_on_sharing(name, estimate, *arguments):
+        used.append(estimate.probability.clone())
+        return share_out(name, estimate, *arguments)
 
-    def spy_on_sample(self, policy, prompts, counts, update):
+    def spy_on_sample(self, policy, prompts, *arguments):
         iterations.append(policy.iterations)
         with torch.no_grad():
             expected.append(success_probability(policy, POOL, 12, "stay", prompts=prompts))
-        return sample(self, policy, prompts, counts, update)
+        return sample(self, policy, prompts, *arguments)
 
-    monkeypatch.setattr(maxrl, "allocate", spy_on_allocate)
+    monkeypatch.setattr(maxrl, "share_out", spy_on_sharing)
     monkeypatch.setattr(MapSampler, "sample", spy_on_sample)
     model.learn(10**9, total_updates=6)
-    assert [number for number, _ in used] == iterations
+    assert len(used) == len(iterations) == 6
     assert len(set(iterations)) > 2
     assert set(iterations) <= set(range(FEWEST, MOST + 1))
-    for (_, probability), own in zip(used, expected, strict=True):
+    for probability, own in zip(used, expected, strict=True):
         torch.testing.assert_close(probability, own, rtol=1e-12, atol=0)
     assert model.policy.iterations == 6
 
 
 @pytest.mark.parametrize("sampler", ["map", "step"])
-def test_callbacks_see_the_usual_iterations_while_the_batch_has_others(sampler):
-    model = make(SERA, ENVS["vector"](), sampler=sampler, n_epochs=2)
-    seen, run = [], []
+@pytest.mark.parametrize("success", ["critic", "history"])
+def test_the_usual_iterations_are_seen_while_the_batch_has_others(sampler, success, monkeypatch):
+    """By callbacks, and by whatever else looks at the model meanwhile: while it samples, trains and logs."""
+    model = make(SERA, ENVS["vector"](), sampler=sampler, success=success, n_epochs=2)
+    seen, run, policy = [], [], model.policy
 
-    class Watch(BaseCallback):
+    def look(name):
+        assert model.policy is policy
+        seen.append((name, model.policy.iterations))
+
+    class Look(BaseCallback):
         def _on_rollout_start(self):
-            seen.append(("start", self.model.policy.iterations))
+            look("start")
             run.append(set())
 
         def _on_step(self):
-            seen.append(("step", self.model.policy.iterations))
+            look("step")
             return True
 
         def _on_rollout_end(self):
-            seen.append(("end", self.model.policy.iterations))
+            look("end")
 
-    maps = model.policy.maps
+    maps, dump_logs = MazePolicy.maps, model.dump_logs
 
-    def spy(walls, goal):
-        run[-1].add(model.policy.iterations)
-        return maps(walls, goal)
+    def spy(self, walls, goal):
+        look("maps")
+        run[-1].add(self.iterations)
+        return maps(self, walls, goal)
 
-    model.policy.maps = spy
-    model.learn(10**9, Watch(), total_updates=5)
-    assert {name for name, _ in seen} == {"start", "step", "end"}
+    monkeypatch.setattr(MazePolicy, "maps", spy)
+    model.dump_logs = lambda iteration: look("log") or dump_logs(iteration)
+    model.learn(10**9, Look(), total_updates=5)
+    assert {name for name, _ in seen} == {"start", "step", "end", "maps", "log"}
     assert {iterations for _, iterations in seen} == {6}
     assert [len(numbers) for numbers in run] == [1] * 5  # a batch is sampled and trained with one number
     numbers = {number for each in run for number in each}
@@ -115,15 +108,64 @@ def test_callbacks_see_the_usual_iterations_while_the_batch_has_others(sampler):
 
 
 @pytest.mark.parametrize("sampler", ["map", "step"])
-def test_iterations_are_put_back_when_a_callback_fails(sampler):
-    model = make(SERA, sampler=sampler)
+@pytest.mark.parametrize("moment", ["step", "end", "update"])
+def test_the_policy_is_the_same_after_a_batch_has_failed(sampler, moment):
+    model = make(SERA, ENVS["vector"](), sampler=sampler)
+    policy, before = model.policy, parameters(model)
 
-    def fail(callback):
+    def fail(*arguments):
+        assert model.policy.iterations == 6
         raise KeyError("mine")
 
+    callback = Steps(fail if moment == "step" else lambda callback: None)
+    if moment == "end":
+        callback._on_rollout_end = fail
+    if moment == "update":
+        model.update = fail
     with pytest.raises(KeyError, match="mine"):
-        model.learn(10**9, Steps(fail))
-    assert model.policy.iterations == 6
+        model.learn(10**9, callback)
+    assert model.policy is policy
+    assert policy.iterations == 6
+    assert torch.equal(parameters(model), before)
+    assert (model.updates, model.num_timesteps) == (0, 0)
+    assert model.prompt_order.state_dict() == {"epoch": 0, "position": 0}
+
+
+class Lookups(BaseCallback):
+    """Counts how often mazes are asked for in each batch, from its first call to its last."""
+
+    def __init__(self, monkeypatch, kind):
+        super().__init__()
+        self.counts = []
+        arrays = kind.arrays
+
+        def counted(mazes, prompts):
+            if self.counts:
+                self.counts[-1] += 1
+            return arrays(mazes, prompts)
+
+        monkeypatch.setattr(kind, "arrays", counted)
+
+    def _on_rollout_start(self):
+        self.counts.append(0)
+
+    def _on_step(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    "mazes", [FreshMazes(7, seed=3, endpoints="distance", distance=2), POOL], ids=["fresh", "pool"]
+)
+@pytest.mark.parametrize(
+    "options",
+    [{"success": "critic"}, {"success": "exact"}, {"allocator": "uniform"}, {"success": "exact", "n_epochs": 3}],
+)
+def test_the_mazes_of_a_batch_are_looked_up_once(mazes, options, monkeypatch):
+    """For the estimate, the rollouts and the gradient together: fresh ones are made when they are looked up."""
+    model = make(SERA, MazeEnv(mazes, on_wall="stay", max_steps=12), **options)
+    lookups = Lookups(monkeypatch, type(mazes))
+    model.learn(10**9, lookups, total_updates=4)
+    assert lookups.counts == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(("kind", "sampler"), [("dummy", "step"), ("vector", "step"), ("vector", "map")])
@@ -154,7 +196,7 @@ def test_parameters_that_are_not_numbers_are_refused_when_sampling():
     model.policy.net.write.bias.data[2] = np.nan
     with pytest.raises(ValueError, match="the policy gives NaN as log-probabilities: its parameters are not finite"):
         model.learn(10**9, total_updates=1)
-    assert model._n_updates == 0
+    assert model.updates == 0
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -169,7 +211,7 @@ def test_a_gradient_that_is_not_finite_changes_no_parameter(policy, sampler, val
         model.learn(10**9, total_updates=3, reset_num_timesteps=False)
     assert torch.equal(parameters(model), before)
     assert [state["step"].item() for state in model.policy.optimizer.state.values()] == counts
-    assert model._n_updates == 2
+    assert model.updates == 2
     spoilt.remove()
     model.learn(10**9, total_updates=3, reset_num_timesteps=False)
     assert torch.isfinite(parameters(model)).all()
@@ -240,7 +282,7 @@ def test_nothing_is_assigned_after_a_callback_has_stopped_a_batch(kind):
     env, policy = STOPPED[kind]
     model = make(MaxRL, env(), policy, prompts_per_batch=1, rollouts_per_prompt=60, sampler="step")
     model.learn(10**9, Steps(lambda callback: callback.calls < 2))
-    assert model._n_updates == 0
+    assert model.updates == 0
     env = model.get_env()
     played = []
     for _ in range(20):

@@ -18,12 +18,14 @@ from stable_baselines3.common.logger import configure
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecMonitor, VecNormalize
 
+from helpers import Watch, parameters, small_model
 from sera_maze.algorithm.maxrl import SERA, MaxRL
 from sera_maze.algorithm.options import ADVANTAGES
 from sera_maze.allocation.success import CriticSuccess, ExactSuccess, SuccessHistory
 from sera_maze.envs import MazeEnv, MazePool, PromptQueue
 from sera_maze.exact.probability import success_probability
-from sera_maze.sampling.plain_mazes import find_fast_path
+from sera_maze.sampling.maps import MapSampler
+from sera_maze.sampling.plain_mazes import plain_mazes
 from sera_maze.sampling.vec_env import MazeVecEnv
 
 POOL = MazePool.generate(30, 7, "prim", seed=1, endpoints="distance", distance=2)  # near enough to be found
@@ -35,14 +37,9 @@ def maze_env(pool=POOL, **options):
 
 
 def make(algorithm=SERA, env=None, policy="MazePolicy", **options):
-    env = maze_env() if env is None else env
     if policy == "MazePolicy":
         options = {"policy_kwargs": SMALL, **options}
-    return algorithm(policy, env, **{"prompts_per_batch": 10, "rollouts_per_prompt": 4, "seed": 0, **options})
-
-
-def parameters(model):
-    return torch.cat([parameter.detach().flatten() for parameter in model.policy.parameters()])
+    return small_model(algorithm, maze_env() if env is None else env, policy, **{"prompts_per_batch": 10, **options})
 
 
 ENVS = {
@@ -64,13 +61,13 @@ def test_every_environment(algorithm, kind):
     model = make(algorithm, ENVS[kind]())
     before = parameters(model)
     model.learn(1, total_updates=5)
-    assert model._n_updates == 1  # one batch has more than one step
+    assert model.updates == 1  # one batch has more than one step
     model.learn(10**9, total_updates=5, reset_num_timesteps=False)
-    assert model._n_updates == 5
+    assert model.updates == 5
     assert model.total_rollouts == 5 * 40
     assert model.num_timesteps >= 5 * 40
     assert (parameters(model) != before).any()
-    assert (model.fast_path.pool is not None) is (kind in FAST)
+    assert isinstance(model.rollout_sampler, MapSampler) is (kind in FAST)
     model.get_env().close()
 
 
@@ -87,9 +84,9 @@ def test_every_policy(algorithm, policy, observation):
     model = make(algorithm, env, policy)
     before = parameters(model)
     model.learn(10**9, total_updates=4)
-    assert model._n_updates == 4
+    assert model.updates == 4
     if policy != "MazePolicy":
-        assert "not a MazePolicy" in model.fast_path.reason
+        assert "not a MazePolicy" in model.rollout_sampler.reason
     assert torch.isfinite(parameters(model)).all()
     assert model.predict(env.reset())[0].shape == (20,)
     assert before.shape == parameters(model).shape
@@ -126,17 +123,9 @@ def test_interrupted_learning_goes_on_as_if_never_stopped():
 
 
 def test_every_epoch_takes_each_prompt_once_and_the_first_is_uniform():
-    model = make(SERA, prompts_per_batch=8, rollouts_per_prompt=6)
-    seen = []
-
-    class Watch(BaseCallback):
-        def _on_rollout_end(self):
-            seen.append((self.locals["rollouts"].prompts.tolist(), self.locals["allocation"]))
-
-        def _on_step(self):
-            return True
-
-    model.learn(10**9, Watch(), total_updates=8)
+    model, watch = make(SERA, prompts_per_batch=8, rollouts_per_prompt=6), Watch()
+    model.learn(10**9, watch, total_updates=8)
+    seen = list(zip([rollouts.prompts.tolist() for rollouts in watch.rollouts], watch.allocations, strict=True))
     sizes = [len(prompts) for prompts, _ in seen]
     assert sizes == [8, 8, 8, 6] * 2  # 30 prompts
     for epoch in (seen[:4], seen[4:]):
@@ -165,12 +154,22 @@ def test_other_success_estimates(success, kind):
     model = make(SERA, success=success)
     assert isinstance(model.success_estimator, kind)
     prompts = torch.arange(30)
-    probability = model.success_estimator.probability(prompts)
+    probability = model.estimate(prompts).probability
     if success == "exact":
         expected = success_probability(model.policy, POOL, 20, "stay").detach()
         torch.testing.assert_close(probability, expected)
     model.learn(10**9, total_updates=4)
-    assert (model.success_estimator.probability(prompts) != probability).any()
+    assert (model.estimate(prompts).probability != probability).any()
+
+
+def test_an_estimate_is_that_of_the_policy_that_is_asked_about():
+    """Of a variant, or else of the model's own policy."""
+    model = make(SERA, success="exact")
+    prompts, variant = torch.tensor([5, 0, 3]), model.policy.at(iterations=11)
+    for policy, estimate in ((model.policy, model.estimate(prompts)), (variant, model.estimate(prompts, variant))):
+        expected = success_probability(policy, POOL, 20, "stay", prompts=prompts).detach()
+        torch.testing.assert_close(estimate.probability, expected, rtol=1e-12, atol=0)
+        assert estimate.posterior is None
 
 
 @pytest.mark.parametrize("advantage", ADVANTAGES)
@@ -260,7 +259,7 @@ def test_a_callback_can_stop_in_the_middle_of_a_batch(sampler):
     before = parameters(model)
     model.learn(10**9, Recorder(stop_at=3))
     assert torch.equal(parameters(model), before)
-    assert model._n_updates == 0
+    assert model.updates == 0
     assert model.prompt_order.state_dict() == {"epoch": 0, "position": 0}
 
 
@@ -276,7 +275,7 @@ def test_sb3s_callbacks(tmp_path):
     assert list((tmp_path / "saved").iterdir())
     model = make(MaxRL)
     model.learn(10**9, StopTrainingOnMaxEpisodes(50, verbose=0))
-    assert model._n_updates == 1  # 40 episodes a batch
+    assert model.updates == 1  # 40 episodes a batch
 
 
 @pytest.mark.filterwarnings("ignore::tqdm.TqdmExperimentalWarning")
@@ -296,16 +295,9 @@ def test_prompt_queue_and_any_environment():
         return PromptQueue(gym.make("CartPole-v1", max_episode_steps=60), list(range(6)), lambda e: e.steps >= 40)
 
     model = make(SERA, DummyVecEnv([one] * 4), "MlpPolicy", prompts_per_batch=3, learning_rate=3e-3)
-    rates = []
-
-    class Watch(BaseCallback):
-        def _on_rollout_end(self):
-            rates.append(self.locals["rollouts"].success.float().mean().item())
-
-        def _on_step(self):
-            return True
-
-    model.learn(10**9, Watch(), total_updates=40)
+    watch = Watch()
+    model.learn(10**9, watch, total_updates=40)
+    rates = [rollouts.success.float().mean().item() for rollouts in watch.rollouts]
     assert np.mean(rates[-8:]) > np.mean(rates[:8]) + 0.2
 
 
@@ -355,9 +347,8 @@ def test_set_env():
 )
 def test_foreign_wrappers_take_the_slow_path(wrap, reason):
     env = wrap()
-    model = make(MaxRL)
     env = env if hasattr(env, "num_envs") else DummyVecEnv([lambda: env])
-    assert reason in find_fast_path(model.policy, env).reason
+    assert reason in plain_mazes(env)
     with pytest.raises(ValueError, match=f"sampler='map' cannot be used: .*{reason}"):
         make(MaxRL, env, sampler="map")
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from helpers import parameters, small_model
 from sera_maze.algorithm.maxrl import SERA, MaxRL
 from sera_maze.algorithm.options import MaxRLOptions
 from sera_maze.envs import MazePool
@@ -23,13 +24,7 @@ POOL = MazePool.generate(6, 5, "prim", seed=1, endpoints="random")
 
 def make(algorithm=MaxRL, policy="MazePolicy", observation="grid", **options):
     env = MazeVecEnv(4, POOL, on_wall="stay", max_steps=12, observation=observation)
-    if policy == "MazePolicy":
-        options = {"policy_kwargs": {"channels": 4, "iterations": 4}, **options}
-    return algorithm(policy, env, **{"prompts_per_batch": 3, "rollouts_per_prompt": 4, "seed": 0, **options})
-
-
-def parameters(model):
-    return torch.cat([parameter.detach().flatten() for parameter in model.policy.parameters()])
+    return small_model(algorithm, env, policy, **options)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +104,9 @@ def test_a_schedule_that_turns_nan_stops_the_learning_before_the_parameters_chan
     kept = []
     original = model.update
 
-    def update(rollouts):
+    def update(*arguments):
         kept.append(parameters(model))
-        original(rollouts)
+        original(*arguments)
 
     model.update = update
     with pytest.raises(ValueError, match="learning_rate is nan in update 2; allowed is a finite number"):
@@ -119,7 +114,7 @@ def test_a_schedule_that_turns_nan_stops_the_learning_before_the_parameters_chan
     assert len(kept) == 3
     assert torch.equal(parameters(model), kept[-1])
     assert torch.isfinite(parameters(model)).all()
-    assert model._n_updates == 2
+    assert model.updates == 2
 
 
 def test_without_a_seed_one_is_drawn_and_nothing_global_is_touched():

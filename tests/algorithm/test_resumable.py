@@ -327,7 +327,7 @@ def test_what_a_folder_cannot_hold_replaces_the_folder_that_was_there(tmp_path, 
 
 
 def test_a_dropped_batch_leaves_nothing(tmp_path, pool):
-    """Iterations set after a callback stopped a batch are saved, and the batch is not counted."""
+    """Iterations chosen after a callback stopped a batch are saved, and the batch is not counted."""
     model = small(pool)
     model.learn(10**9, total_updates=2)
     before = model.num_timesteps
@@ -338,6 +338,6 @@ def test_a_dropped_batch_leaves_nothing(tmp_path, pool):
 
     model.learn(10**9, Stop(), reset_num_timesteps=False)
     assert model.num_timesteps == before
-    model.policy.iterations = 20
+    model.policy = model.policy.at(iterations=20)
     model.save(tmp_path / "agent")
     assert SERA.load(tmp_path / "agent").policy.iterations == 20

@@ -17,7 +17,6 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from sera_maze.algorithm.checkpoint import load_checkpoint, save_checkpoint
 from sera_maze.algorithm.maxrl import SERA
 from sera_maze.envs import MazeEnv, MazePool, PromptQueue
 from sera_maze.sampling.vec_env import MazeVecEnv
@@ -63,7 +62,7 @@ def model(name):
 def load(name, folder):
     """As `model`, but from a checkpoint; plain mazes come from it too."""
     env = cart_poles() if name in ("step", "dropout") else None
-    return load_checkpoint(folder, env, **({"policy": DropoutPolicy} if name == "dropout" else {}))
+    return SERA.load(folder, env, **({"policy": DropoutPolicy} if name == "dropout" else {}))
 
 
 class Until(BaseCallback):
@@ -86,7 +85,7 @@ class SaveAt(BaseCallback):
 
     def save(self, moment):
         if self.model._n_updates == self.updates and moment == self.moment and not self.folder.exists():
-            save_checkpoint(self.model, self.folder)
+            self.model.save_checkpoint(self.folder)
         return True
 
     def _on_step(self):
@@ -176,7 +175,7 @@ def resumed(tmp_path_factory):
     for name, k in CASES:
         stopped = train(model(name), k)
         assert stopped._n_updates == k
-        save_checkpoint(stopped, folder / f"{name}-{k}")
+        stopped.save_checkpoint(folder / f"{name}-{k}")
     assert run("resume", folder).wait() == 0
     return folder
 
@@ -221,7 +220,8 @@ def test_going_on_in_another_process_ends_at_the_same_bits(resumed, uninterrupte
 
 def test_what_was_saved_is_what_there_was(tmp_path):
     stopped = train(model("map"), 5)
-    loaded = load("map", save_checkpoint(stopped, tmp_path / "agent"))
+    stopped.save_checkpoint(tmp_path / "agent")
+    loaded = load("map", tmp_path / "agent")
     assert_equal(state(loaded), state(stopped))
     assert loaded._current_progress_remaining == stopped._current_progress_remaining < 1
     assert loaded.prompt_order.state_dict() == {"epoch": 1, "position": 8}
@@ -253,8 +253,8 @@ def test_saved_by_a_callback_in_a_batch_it_is_the_state_before_the_batch(tmp_pat
 def test_ctrl_c_and_a_save_afterwards_lose_at_most_the_batch(tmp_path, monkeypatch, uninterrupted, moment):
     """In the update Ctrl-C waits until the batch is complete; before it, the batch has not begun."""
     going = model("map")
-    method = {"sampling": "sample", "update": "update"}[moment]
-    real = getattr(going, method)
+    owner, method = {"sampling": (going.rollout_sampler, "sample"), "update": (going, "update")}[moment]
+    real = getattr(owner, method)
 
     def interrupted(*arguments):
         result = real(*arguments)
@@ -262,10 +262,10 @@ def test_ctrl_c_and_a_save_afterwards_lose_at_most_the_batch(tmp_path, monkeypat
             os.kill(os.getpid(), signal.SIGINT)
         return result
 
-    monkeypatch.setattr(going, method, interrupted)
+    monkeypatch.setattr(owner, method, interrupted)
     with pytest.raises(KeyboardInterrupt):
         train(going)
-    save_checkpoint(going, tmp_path / "agent")
+    going.save_checkpoint(tmp_path / "agent")
     monkeypatch.undo()
     loaded = load("map", tmp_path / "agent")
     assert loaded._n_updates == 4
@@ -297,10 +297,10 @@ def test_killed_at_five_random_moments_it_ends_at_the_same_bits(tmp_path):
         process.kill()
         assert process.wait() == -signal.SIGKILL
         reached = int(json.loads((folder / POINTER).read_text())["version"][1:])
-    last = load_checkpoint(folder)
+    last = SERA.load(folder)
     assert 5 < last._n_updates < LONG
     assert run("long", folder).wait() == 0
-    whole, resumed = (load_checkpoint(path) for path in (tmp_path / "whole", folder))
+    whole, resumed = (SERA.load(path) for path in (tmp_path / "whole", folder))
     assert whole._n_updates == LONG
     assert_equal(state(resumed), state(whole))
     with pytest.raises(AssertionError, match="policy"):  # there was something left to learn
@@ -322,11 +322,11 @@ def _train_long(folder):
             return True
 
         def _on_rollout_start(self):
-            save_checkpoint(self.model, folder)
+            self.model.save_checkpoint(folder)
 
-    trained = load_checkpoint(folder) if (folder / POINTER).exists() else model("map")
+    trained = SERA.load(folder) if (folder / POINTER).exists() else model("map")
     trained.learn(STEPS - trained.num_timesteps, [Save(), Until(LONG)], reset_num_timesteps=trained._n_updates == 0)
-    save_checkpoint(trained, folder)
+    trained.save_checkpoint(folder)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Success probabilities from the history, a critic, or exact values."""
 
 import doctest
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from sera_maze.allocation.success import (
     ExactSuccess,
     SuccessEstimator,
     SuccessHistory,
+    UnknownSuccess,
 )
 
 
@@ -239,8 +241,9 @@ def test_history_refuses_what_is_no_number_of_prompts(num_prompts):
 
 def test_critic_is_the_logistic_function_kept_off_the_ends():
     logits = torch.tensor([0.0, -1000.0, 1000.0, 2.0], requires_grad=True)
-    critic = CriticSuccess(lambda prompts: logits[prompts])
-    probability = critic.probability(torch.tensor([0, 1, 2, 3, 3]))
+    critic = CriticSuccess(lambda policy, prompts: logits[prompts])
+    probability, posterior = critic.estimate(torch.tensor([0, 1, 2, 3, 3]))
+    assert posterior is None
     assert probability.dtype == torch.float64
     assert not probability.requires_grad
     assert probability.tolist() == pytest.approx([0.5, LOWEST, HIGHEST] + [1 / (1 + np.exp(-2.0))] * 2, abs=0)
@@ -249,8 +252,9 @@ def test_critic_is_the_logistic_function_kept_off_the_ends():
 
 def test_exact_values_are_kept_off_the_ends():
     values = torch.tensor([0.0, 1.0, 0.25], requires_grad=True)
-    exact = ExactSuccess(lambda prompts: values[prompts])
-    probability = exact.probability(torch.tensor([2, 1, 0]))
+    exact = ExactSuccess(lambda policy, prompts: values[prompts])
+    probability, posterior = exact.estimate(torch.tensor([2, 1, 0]))
+    assert posterior is None
     assert probability.dtype == torch.float64
     assert not probability.requires_grad
     assert probability.tolist() == [0.25, HIGHEST, LOWEST]
@@ -259,19 +263,46 @@ def test_exact_values_are_kept_off_the_ends():
 
 @pytest.mark.parametrize("kind", [CriticSuccess, ExactSuccess])
 def test_critic_and_exact_learn_nothing_from_outcomes(kind):
-    estimator: SuccessEstimator = kind(lambda prompts: prompts * 0 + 0.5)
-    assert estimator.known
-    before = estimator.probability(torch.tensor([0, 1]))
+    estimator: SuccessEstimator = kind(lambda policy, prompts: prompts * 0 + 0.5)
+    before = estimator.estimate(torch.tensor([0, 1])).probability
     estimator.record(torch.tensor([0]), torch.tensor([3]), torch.tensor([3]))
     estimator.start_epoch()
-    assert torch.equal(estimator.probability(torch.tensor([0, 1])), before)
+    assert torch.equal(estimator.estimate(torch.tensor([0, 1])).probability, before)
     assert estimator.state_dict() == {}
     estimator.load_state_dict({})
     with pytest.raises(ValueError, match=rf"state has the keys \['evidence'\]; {kind.__name__} has no state"):
         estimator.load_state_dict({"evidence": torch.zeros(1)})
-    broken = kind(lambda prompts: torch.zeros((len(prompts), 1)))
+    broken = kind(lambda policy, prompts: torch.zeros((len(prompts), 1)))
     with pytest.raises(ValueError, match=r"gave shape \(2, 1\) for prompts of shape \(2,\)"):
-        broken.probability(torch.tensor([0, 1]))
+        broken.estimate(torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize("kind", [CriticSuccess, ExactSuccess, partial(CriticHistory, 2)])
+def test_the_policy_that_is_about_to_be_sampled_is_asked(kind):
+    asked = []
+    estimator: SuccessEstimator = kind(lambda policy, prompts: asked.append(policy) or prompts * 0.0)
+    estimator.estimate(torch.tensor([0, 1]), "the variant")
+    estimator.estimate(torch.tensor([0, 1]))
+    assert asked == ["the variant", None]
+
+
+def test_nothing_is_known_where_nothing_is_estimated():
+    estimator: SuccessEstimator = UnknownSuccess()
+    estimator.record(torch.tensor([0]), torch.tensor([3]), torch.tensor([3]))
+    estimator.start_epoch()
+    assert estimator.estimate(torch.tensor([0, 1])) is None
+    assert estimator.state_dict() == {}
+
+
+def test_the_estimate_of_a_history_is_its_posterior_once_an_epoch_has_ended():
+    history = SuccessHistory(3)
+    history.record([0, 1], [1, 4], [4, 4])
+    assert history.estimate([0, 1, 2]) is None
+    history.start_epoch()
+    probability, posterior = history.estimate([0, 1, 2], "no policy is asked")
+    assert torch.equal(probability, history.probability([0, 1, 2]))
+    assert probability.tolist() == [1.5 / 5, 4.5 / 5, 0.5]
+    assert [part.tolist() for part in posterior] == [[1.5, 4.5, 0.5], [3.5, 0.5, 0.5]]
 
 
 @pytest.mark.gpu
@@ -297,38 +328,42 @@ def test_examples_in_the_documentation():
 def test_a_critic_as_the_prior_of_a_history_by_hand():
     """Weight 2 and logits of 0 and log 9: priors Beta(1, 1) and Beta(1.8, 0.2)."""
     logits = torch.log(torch.tensor([1.0, 9.0, 1.0], dtype=torch.float64))
-    estimator = CriticHistory(3, lambda prompts: logits[prompts], weight=2.0, discount=0.5)
-    assert estimator.known
-    assert estimator.probability([0, 1]).tolist() == pytest.approx([0.5, 0.9])
+    estimator = CriticHistory(3, lambda policy, prompts: logits[prompts], weight=2.0, discount=0.5)
+
+    def probability(prompts):
+        return estimator.estimate(prompts).probability
+
+    assert probability([0, 1]).tolist() == pytest.approx([0.5, 0.9])  # known from the start
     estimator.record([0, 1], [3, 0], [4, 4])
-    assert estimator.probability([0, 1]).tolist() == pytest.approx([0.5, 0.9])  # frozen while the epoch lasts
+    assert probability([0, 1]).tolist() == pytest.approx([0.5, 0.9])  # frozen while the epoch lasts
     estimator.start_epoch()
-    assert estimator.probability([0, 1, 2]).tolist() == pytest.approx([4 / 6, 1.8 / 6, 0.5])
-    won, lost = estimator.posterior([1, 0])
+    assert probability([0, 1, 2]).tolist() == pytest.approx([4 / 6, 1.8 / 6, 0.5])
+    won, lost = estimator.estimate([1, 0]).posterior
     assert won.tolist() == pytest.approx([1.8, 4.0])
     assert lost.tolist() == pytest.approx([4.2, 2.0])
     estimator.start_epoch()
-    assert estimator.probability([0]).tolist() == pytest.approx([2.5 / 4])
+    assert probability([0]).tolist() == pytest.approx([2.5 / 4])
     logits -= 5.0  # the network as it is now
-    assert estimator.probability([2]).item() == pytest.approx(1 / (1 + np.exp(5)))
+    assert probability([2]).item() == pytest.approx(1 / (1 + np.exp(5)))
 
 
 def test_a_critic_that_is_certain_leaves_a_posterior():
-    estimator = CriticHistory(2, lambda prompts: torch.tensor([900.0, -900.0])[prompts])
-    chances = estimator.probability([0, 1])
+    estimator = CriticHistory(2, lambda policy, prompts: torch.tensor([900.0, -900.0])[prompts])
+    chances, posterior = estimator.estimate([0, 1])
     assert ((chances > 0) & (chances < 1)).all()
     assert allocate(chances, 8).counts.sum() == 8
-    assert allocate_posterior(*estimator.posterior([0, 1]), 8).counts.sum() == 8
+    assert allocate_posterior(*posterior, 8).counts.sum() == 8
 
 
 def test_a_critic_history_goes_back_to_its_state():
     def make():
-        return CriticHistory(2, lambda prompts: torch.zeros(len(prompts)))
+        return CriticHistory(2, lambda policy, prompts: torch.zeros(len(prompts)))
 
     first, second = make(), make()
     first.record([0], [2], [3])
     first.start_epoch()
     second.load_state_dict(first.state_dict())
-    assert second.probability([0, 1]).tolist() == first.probability([0, 1]).tolist() == [3 / 5, 0.5]
+    for estimator in (first, second):
+        assert estimator.estimate([0, 1]).probability.tolist() == [3 / 5, 0.5]
     with pytest.raises(ValueError, match="weight=0"):
-        CriticHistory(2, lambda prompts: prompts, weight=0)
+        CriticHistory(2, lambda policy, prompts: prompts, weight=0)

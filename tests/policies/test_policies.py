@@ -8,6 +8,7 @@ from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import DummyVecEnv
 
+from helpers import maze_policy
 from sera_maze.envs import MazeEnv, MazePool
 from sera_maze.policies.maze import MazePolicy
 from sera_maze.policies.network import default_iterations
@@ -17,9 +18,7 @@ POOL = MazePool.generate(12, 7, "prim", seed=1)
 
 
 def make_policy(observation="grid", **options):
-    env = MazeEnv(POOL, observation=observation)
-    torch.manual_seed(0)
-    return MazePolicy(env.observation_space, env.action_space, lambda _: 1e-3, **{"channels": 8, **options})
+    return maze_policy(MazeEnv(POOL, observation=observation), **options)
 
 
 def observations(observation, steps=3):
@@ -95,20 +94,48 @@ def test_default_iterations(size, iterations):
     assert MazePolicy(env.observation_space, env.action_space, lambda _: 1e-3).iterations == iterations
 
 
-def test_varied_iterations_are_drawn_and_put_back():
+def test_a_variant_shares_the_parameters_and_leaves_the_policy_alone():
+    policy = make_policy(iterations=20)
+    before = dict(vars(policy))
+    variant = policy.at(iterations=7)
+    assert type(variant) is MazePolicy
+    assert (policy.iterations, variant.iterations) == (20, 7)
+    assert vars(policy) == before
+    for one, other in zip(policy.parameters(), variant.parameters(), strict=True):
+        assert one is other
+    assert variant.optimizer is policy.optimizer
+    walls, goal = torch.tensor(POOL.walls), torch.tensor(POOL.goal)
+    expected = make_policy(iterations=7).log_prob_map(walls, goal)
+    assert torch.equal(variant.log_prob_map(walls, goal), expected)
+    assert not torch.equal(policy.log_prob_map(walls, goal), expected)
+    # A gradient through the variant is one of the policy, and a step of the policy is one of the variant.
+    variant.log_prob_map(walls, goal)[..., 0].sum().backward()
+    assert all(parameter.grad is not None for parameter in policy.net.write.parameters())
+    policy.optimizer.step()
+    assert not torch.equal(variant.log_prob_map(walls, goal), expected)
+    for iterations in (0, 100_001):
+        with pytest.raises(ValueError, match=f"iterations={iterations}"):
+            policy.at(iterations=iterations)
+
+
+def test_varied_iterations_are_drawn_for_variants():
     policy = make_policy(iterations=20)
     seen = set()
     for seed in range(400):
-        with policy.varied_iterations(np.random.default_rng(seed)):
-            seen.add(policy.iterations)
+        seen.add(policy.varied(np.random.default_rng(seed)).iterations)
         assert policy.iterations == 20
     assert (min(seen), max(seen)) == (12, 40)
-    with pytest.raises(KeyError), policy.varied_iterations(np.random.default_rng(0)):
-        raise KeyError
-    assert policy.iterations == 20
     fixed = make_policy(iterations=20, vary_iterations=False)
-    with fixed.varied_iterations(np.random.default_rng(0)):
-        assert fixed.iterations == 20
+    assert fixed.varied(np.random.default_rng(0)) is fixed
+
+
+def test_variants_for_mazes_of_a_size():
+    policy = make_policy(iterations=13)
+    assert policy.for_size((7, 7)).iterations == 13
+    assert policy.for_size((15, 15)).iterations == default_iterations(15, 15)
+    assert policy.for_size((15, 15), 50).iterations == 50
+    assert policy.for_size((7, 7), 50).iterations == 50
+    assert policy.iterations == 13
 
 
 @pytest.mark.parametrize("algorithm", [PPO, A2C])
@@ -132,7 +159,7 @@ def test_sb3s_algorithms_train_and_save_it(algorithm, observation, tmp_path):
 def test_a_policy_runs_on_larger_mazes():
     policy = make_policy()
     large = MazePool.generate(2, 15)
-    policy.iterations = default_iterations(15, 15)
+    policy = policy.at(iterations=default_iterations(15, 15))
     assert policy.log_prob_map(torch.tensor(large.walls), torch.tensor(large.goal)).shape == (2, 15, 15, 4)
 
 
@@ -184,7 +211,7 @@ def test_a_policy_is_saved_and_loaded_by_itself(tmp_path):
     policy = make_policy(**options)
     for parameter in policy.parameters():
         parameter.data += 0.125
-    policy.iterations = 9  # set later, for larger mazes
+    policy = policy.at(iterations=9)  # chosen later, for larger mazes
     policy.save(tmp_path / "policy.pt")
     loaded = MazePolicy.load(tmp_path / "policy.pt")
     assert (loaded.channels, loaded.iterations, loaded.vary_iterations) == (8, 9, False)

@@ -7,7 +7,6 @@ import time
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from sera_maze.algorithm.checkpoint import save_checkpoint
 from sera_maze.algorithm.maxrl import SERA
 from sera_maze.envs import MazeEnv, MazePool
 from sera_maze.storage.run_log import is_on_board, resumed_logger
@@ -69,7 +68,7 @@ def test_the_log_waits_for_the_disk_once_a_second_and_before_a_checkpoint(tmp_pa
         logger.record("train/loss", 0.5)
         logger.dump(int(10 * step))
     assert flushed == [0.0, 1.1]
-    save_checkpoint(model, tmp_path / "checkpoint")
+    model.save_checkpoint(tmp_path / "checkpoint")
     assert flushed == [0.0, 1.1, 2.0]
     monkeypatch.undo()
     logger.close()

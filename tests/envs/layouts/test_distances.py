@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sera_maze.envs.ground.errors import LayoutError
-from sera_maze.envs.layouts.distances import distances_from, shortest_lengths
+from sera_maze.envs.layouts.distances import distances_from, shortest_actions, shortest_lengths
 from sera_maze.envs.layouts.layout import MazeLayout
 from sera_maze.envs.layouts.moves import ACTION_STEPS, action_masks, flat_step, flat_steps
 
@@ -198,6 +198,31 @@ class TestShortestPath:
         assert maze.shortest_path().shape == (4999, 2)
         assert maze.num_shortest_paths() == 1
         assert MazeLayout.from_text(maze.to_text()) == maze
+
+
+class TestShortestActions:
+    def test_by_hand(self):
+        """Three squares by three to (1, 3): RIGHT in the first row, UP below the goal, both elsewhere."""
+        shares = shortest_actions(room(3, 3).walls[None], np.array([[1, 3]]))
+        assert shares.dtype == np.float32
+        assert shares.shape == (1, 5, 5, 4)
+        # UP, DOWN, LEFT, RIGHT
+        assert shares[0, 1, 1].tolist() == shares[0, 1, 2].tolist() == [0, 0, 0, 1]
+        assert shares[0, 2, 3].tolist() == shares[0, 3, 3].tolist() == [1, 0, 0, 0]
+        assert shares[0, 2, 1].tolist() == shares[0, 3, 2].tolist() == [0.5, 0, 0, 0.5]
+        assert not shares[0, 1, 3].any()
+        assert not shares[0, room(3, 3).walls].any()
+
+    def test_each_move_with_a_share_is_one_nearer_and_the_shares_are_equal(self):
+        for maze in (room(4, 5), LOOP):
+            distances = maze.distances()
+            shares = shortest_actions(maze.walls[None], np.array([maze.goal]))[0]
+            for cell in np.argwhere(distances > 0):
+                nearer = [distances[tuple(cell + step)] == distances[tuple(cell)] - 1 for step in ACTION_STEPS]
+                assert (shares[tuple(cell)] > 0).tolist() == nearer
+                assert len(set(shares[tuple(cell)][nearer].tolist())) == 1
+                assert shares[tuple(cell)].sum() == pytest.approx(1)
+            assert not shares[distances <= 0].any()
 
 
 class TestActionMasks:

@@ -74,7 +74,7 @@ def test_digests_tell_mazes_apart():
 def test_arrays_of_pools_and_of_fresh_mazes():
     pool = MazePool.generate(5, 9)
     np.testing.assert_array_equal(pool.arrays(np.array([3, 3])).goal, pool.goal[[3, 3]])
-    assert arrays_of(FreshMazes(9), np.array([], int)).walls.shape == (0, 9, 9)
+    assert FreshMazes(9).arrays(np.array([], int)).walls.shape == (0, 9, 9)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Where success probabilities come from in a training: a critic for any policy, and mazes that never come twice."""
+"""The success estimators of a training: a critic for any policy, and mazes that never come twice."""
 
 from functools import partial
 
@@ -6,14 +6,18 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
+from helpers import Watch, parameters, small_model
+from sera_maze.algorithm import options
+from sera_maze.algorithm.estimators import ESTIMATORS, make_estimator
 from sera_maze.algorithm.maxrl import SERA, MaxRL
-from sera_maze.algorithm.success_sources import _critic_logits
 from sera_maze.allocation.others import allocate_knapsack, allocate_posterior, allocate_vip
+from sera_maze.allocation.registry import ALLOCATORS
+from sera_maze.allocation.success import UnknownSuccess
 from sera_maze.envs import FreshMazes, MazeEnv, MazePool, PromptQueue
 from sera_maze.exact.probability import success_probability
+from sera_maze.sampling.choosing import SAMPLERS
 from sera_maze.sampling.vec_env import MazeVecEnv
 
 POOL = MazePool.generate(30, 7, "prim", seed=1, endpoints="distance", distance=2)  # near enough to be found
@@ -25,14 +29,9 @@ def maze_env(pool=POOL, **options):
 
 
 def make(algorithm=SERA, env=None, policy="MazePolicy", **options):
-    env = maze_env() if env is None else env
     if policy == "MazePolicy":
         options = {"policy_kwargs": SMALL, **options}
-    return algorithm(policy, env, **{"prompts_per_batch": 10, "rollouts_per_prompt": 4, "seed": 0, **options})
-
-
-def parameters(model):
-    return torch.cat([parameter.detach().flatten() for parameter in model.policy.parameters()])
+    return small_model(algorithm, maze_env() if env is None else env, policy, **{"prompts_per_batch": 10, **options})
 
 
 def test_exact_probabilities_need_a_maze_policy():
@@ -48,15 +47,16 @@ def test_the_critic_of_any_policy_learns_which_mazes_are_hard(policy, vector):
     env = MazeVecEnv(8, pool, **rules) if vector else MazeEnv(pool, **rules)
     model = make(SERA, env, policy, success="critic", learning_rate=3e-3, prompts_per_batch=20)
     model.learn(10**9, total_updates=60)
-    chances = model.success_estimator.probability(torch.arange(20))
+    estimate = model.estimate(torch.arange(20))
+    chances = estimate.probability
     assert chances[:10].mean() > chances[10:].mean() + 0.2
-    assert model.allocate(torch.arange(20)).counts.sum() == 20 * 4
+    assert model.allocate(torch.arange(20), estimate).counts.sum() == 20 * 4
 
 
 def test_the_critic_asks_for_the_observations_of_its_prompts():
     model = make(SERA, DummyVecEnv([maze_env] * 3), "CnnPolicy", success="critic")
     prompts = torch.tensor([4, 20, 4, 11, 0, 29, 3])
-    seen = model.step_sampler.first_observations(prompts)
+    seen = model.rollout_sampler.first_observations(prompts)
     expected = [maze_env().reset(options={"prompt": prompt})[0] for prompt in prompts.tolist()]
     np.testing.assert_array_equal(seen.numpy(), np.stack(expected))
 
@@ -73,23 +73,14 @@ FRESH = FreshMazes(7, seed=3, endpoints="distance", distance=2)
 
 @pytest.mark.parametrize("sampler", ["map", "step"])
 @pytest.mark.parametrize(
-    "options", [{"success": "critic"}, {"success": "exact"}, {"allocator": "uniform"}], ids=lambda x: next(iter(x))
+    "wanted", [{"success": "critic"}, {"success": "exact"}, {"allocator": "uniform"}], ids=lambda x: next(iter(x))
 )
-def test_fresh_mazes_in_every_batch(options, sampler):
-    if options.get("success") == "exact" and sampler == "step":
+def test_fresh_mazes_in_every_batch(wanted, sampler):
+    if wanted.get("success") == "exact" and sampler == "step":
         pytest.skip("exact needs the map")
-    model = make(SERA, maze_env(FRESH), sampler=sampler, **options)
-    seen = []
-
-    class Watch(BaseCallback):
-        def _on_rollout_end(self):
-            seen.extend(self.locals["rollouts"].prompts.tolist())
-
-        def _on_step(self):
-            return True
-
-    model.learn(10**9, Watch(), total_updates=4)
-    assert seen == list(range(40))
+    model, watch = make(SERA, maze_env(FRESH), sampler=sampler, **wanted), Watch()
+    model.learn(10**9, watch, total_updates=4)
+    assert torch.equal(torch.cat([rollouts.prompts for rollouts in watch.rollouts]), torch.arange(40))
     assert model.total_rollouts == 4 * 40
 
 
@@ -113,16 +104,20 @@ def test_a_history_cannot_learn_about_fresh_mazes():
 def test_a_history_that_begins_with_the_critic(policy):
     model = make(SERA, MazeVecEnv(8, POOL, on_wall="stay", max_steps=20), policy, success="critic_history")
     prompts = torch.arange(30)
-    critic = torch.sigmoid(_critic_logits(model, prompts).double())
-    torch.testing.assert_close(model.success_estimator.probability(prompts), critic)  # nothing has been tried yet
+
+    def critic_says():
+        return torch.sigmoid(model.rollout_sampler.success_logits(model.policy, prompts).double())
+
+    critic = critic_says()
+    torch.testing.assert_close(model.estimate(prompts).probability, critic)  # nothing has been tried yet
     before = parameters(model)
     model.learn(10**9, total_updates=3)  # one epoch
     assert not torch.equal(parameters(model), before)
-    after = torch.sigmoid(_critic_logits(model, prompts).double())
+    after = critic_says()
     assert not torch.allclose(after, critic)  # the critic is trained
     evidence = model.success_estimator.state_dict()["evidence"]
     assert evidence.sum() == 3 * 40
-    won, lost = model.success_estimator.posterior(prompts)
+    won, lost = model.estimate(prompts).posterior
     torch.testing.assert_close(won, evidence[0] + 2 * after)
     torch.testing.assert_close(lost, evidence[1] + 2 * (1 - after))
 
@@ -149,10 +144,26 @@ def test_other_allocators_share_out_by_what_is_known_of_the_prompts(allocator, s
     model = make(MaxRL, allocator=allocator, n_max=9)
     model.learn(10**9, total_updates=4)  # past the first epoch, which is uniform
     prompts = torch.tensor([5, 0, 3, 11])
+    estimate = model.estimate(prompts)
     if share is None:
-        expected = allocate_posterior(*model.success_estimator.posterior(prompts), 16, n_max=9)
+        expected = allocate_posterior(*estimate.posterior, 16, n_max=9)
     else:
-        expected = share(model.known_probability(prompts), 16, n_max=9)
-    assert model.allocate(prompts).counts.tolist() == expected.counts.tolist()
+        expected = share(estimate.probability, 16, n_max=9)
+    assert model.allocate(prompts, estimate).counts.tolist() == expected.counts.tolist()
     fresh = make(MaxRL, allocator=allocator, n_max=9)
-    assert fresh.allocate(prompts).counts.tolist() == [4, 4, 4, 4]
+    assert fresh.estimate(prompts) is None
+    assert fresh.allocate(prompts, None).counts.tolist() == [4, 4, 4, 4]
+
+
+def test_every_option_has_an_estimator_and_every_allocator_is_an_option():
+    """The names stand in files that import nothing, so that the command line can know them."""
+    assert tuple(ESTIMATORS) == options.SUCCESS
+    assert tuple(ALLOCATORS) == options.ALLOCATORS
+    assert ("auto", *SAMPLERS) == options.SAMPLERS
+
+
+def test_prompts_without_end_can_do_without_an_estimator_where_the_allocation_is_uniform():
+    sampler = make(MaxRL, maze_env(FRESH)).rollout_sampler
+    estimator = make_estimator("history", "uniform", sampler, torch.device("cpu"))
+    assert isinstance(estimator, UnknownSuccess)
+    assert make(MaxRL, maze_env(FRESH)).estimate(torch.tensor([3])) is None
