@@ -23,25 +23,25 @@ SCORE_UNIT = 2.0**-44
 THRESHOLD_TOLERANCE = 1e-12
 
 
-class Interval(NamedTuple):
+class Search(NamedTuple):
     """How far the binary search for the number of active prompts has come; each (G, 1) int64."""
 
     low: Tensor  # fewest that are still open
     high: Tensor  # most that are still open; below low when the search is over
     best: Tensor  # the last that was found enough
 
-    def step(self, middle: Tensor, enough: Tensor) -> Interval:
-        """Go on in the half of the interval that the middle (G, 1) points to, unless the search is over."""
+    def step(self, middle: Tensor, enough: Tensor) -> Search:
+        """Go on in the half of the search that the middle (G, 1) points to, unless the search is over."""
         low, high, best = self
         enough = enough & (low <= high)
-        return Interval(
+        return Search(
             torch.where(enough, middle + 1, low),
             torch.where(enough, high, middle - 1),
             torch.where(enough, middle, best),
         )
 
 
-def begin(mixed: Tensor, threshold: float, required: int) -> tuple[Tensor, Interval]:
+def begin(mixed: Tensor, threshold: float, required: int) -> tuple[Tensor, Search]:
     """Rank prompts by the probability of a mixed group, ties by lower index, and begin the search for how many to take.
 
     Args:
@@ -50,7 +50,7 @@ def begin(mixed: Tensor, threshold: float, required: int) -> tuple[Tensor, Inter
         required: fewest prompts that can take the budget.
 
     Returns:
-        The rank (G, B) int64 of each prompt, from 0, and the interval.
+        The rank (G, B) int64 of each prompt, from 0, and the search.
     """
     score = (mixed / SCORE_UNIT).round()
     order = score.sort(dim=1, descending=True, stable=True).indices
@@ -58,7 +58,7 @@ def begin(mixed: Tensor, threshold: float, required: int) -> tuple[Tensor, Inter
     rank = torch.empty_like(order).scatter_(1, order, places.expand_as(order))
     eligible = (score >= threshold / SCORE_UNIT).sum(dim=1, keepdim=True)  # (G, 1)
     fewest = torch.full_like(eligible, required)
-    return rank, Interval(fewest, eligible, fewest)
+    return rank, Search(fewest, eligible, fewest)
 
 
 def mixed_probability(success_prob: Tensor, counts: Tensor | float) -> Tensor:
@@ -88,9 +88,9 @@ def choose_active(problem: Problem, threshold: float, rounding: Rounding) -> Ten
     """
     num_prompts = problem.decay.shape[1]
     required = -(-problem.budget // problem.n_max)
-    rank, interval = begin(mixed_probability(problem.success_prob, problem.n_max), threshold, required)
+    rank, search = begin(mixed_probability(problem.success_prob, problem.n_max), threshold, required)
 
-    # Where several problems cost hardly more than one, two steps are taken together: the middle of the interval is
+    # Where several problems cost hardly more than one, two steps are taken together: the middle of the search is
     # tried at once with the two middles of which one comes next.
     together = search_width(problem.decay) >= 12
     tried = 3 if together else 1
@@ -104,16 +104,16 @@ def choose_active(problem: Problem, threshold: float, rounding: Rounding) -> Ten
 
     num_steps = (num_prompts - required + 1).bit_length()
     for _ in range((num_steps + 1) // 2 if together else num_steps):
-        middle = (interval.low + interval.high) // 2
+        middle = (search.low + search.high) // 2
         if not together:
-            interval = interval.step(middle, is_enough(middle))
+            search = search.step(middle, is_enough(middle))
             continue
-        shorter, longer = (interval.low + middle - 1) // 2, (middle + 1 + interval.high) // 2
+        shorter, longer = (search.low + middle - 1) // 2, (middle + 1 + search.high) // 2
         enough, shorter_enough, longer_enough = is_enough(torch.cat([middle, shorter, longer], dim=1)).split(1, dim=1)
-        interval = interval.step(middle, enough).step(
+        search = search.step(middle, enough).step(
             torch.where(enough, longer, shorter), torch.where(enough, longer_enough, shorter_enough)
         )
-    return rank < interval.best
+    return rank < search.best
 
 
 def _least_counts(problem: Problem, threshold: float) -> Tensor:

@@ -198,13 +198,13 @@ def _active_prefix(mixed: Tensor, ranked: _Ranked, n_max: int, threshold: float)
     The same search: the largest prefix found by bisection in which every group reaches the threshold at its count.
     """
     required = -(-ranked.budget // n_max)
-    rank, interval = begin(mixed[:, :, n_max], threshold, required)
+    rank, search = begin(mixed[:, :, n_max], threshold, required)
     for _ in range((rank.shape[1] - required + 1).bit_length()):
-        middle = (interval.low + interval.high) // 2
+        middle = (search.low + search.high) // 2
         active = rank < middle
         reached = mixed.gather(2, ranked.counts(active)[:, :, None])[:, :, 0] >= threshold - THRESHOLD_TOLERANCE
-        interval = interval.step(middle, (reached | ~active).all(dim=1, keepdim=True))
-    return rank < interval.best
+        search = search.step(middle, (reached | ~active).all(dim=1, keepdim=True))
+    return rank < search.best
 
 
 def _later_rollouts(prompts: Tensor, n_min: int, n_max: int) -> Tensor:

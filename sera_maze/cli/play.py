@@ -87,12 +87,11 @@ class Play:
 
     def _agent(self, folder: Path) -> tuple[Any, MazePool]:
         from sera_maze.envs.play.rules import MazeRules
-        from sera_maze.policies.maze import MazePolicy
+        from sera_maze.policies.maze import as_maze_policy
         from sera_maze.runs import folder as run_folder
         from sera_maze.viewer.scenes import Agent
 
         model, config = run_folder.open_run(folder)
         pool, _ = choose_mazes(config, self.load, None, None)
-        assert isinstance(model.policy, MazePolicy)
         rules = MazeRules(pool.size, on_wall=config.mazes.on_wall)
-        return Agent(folder.resolve().name, model.policy, pool, rules=rules, seed=config.seed), pool
+        return Agent(folder.resolve().name, as_maze_policy(model.policy), pool, rules=rules, seed=config.seed), pool

@@ -83,7 +83,7 @@ class Watch:
 
     def _viewer(self) -> Viewer:
         from sera_maze.envs.play.rules import MazeRules
-        from sera_maze.policies.maze import MazePolicy
+        from sera_maze.policies.maze import as_maze_policy
         from sera_maze.runs import folder as run_folder
         from sera_maze.runs.maze_task import trained_on
         from sera_maze.viewer.scenes import Agent
@@ -94,15 +94,14 @@ class Watch:
         pool, _ = choose_mazes(opened[0][1], self.load, self.size, self.count)
         agents = []
         for name, (model, config) in zip(_names(self.runs), opened, strict=True):
-            assert isinstance(model.policy, MazePolicy)
             if seen := trained_on(model, pool):
                 name = f"{name} (trained on {seen} of these mazes)"
             if config.mazes.on_wall != opened[0][1].mazes.on_wall:
                 name = f"{name}, on_wall={config.mazes.on_wall}"
-            rules = MazeRules(pool.size, on_wall=config.mazes.on_wall)
+            policy, rules = as_maze_policy(model.policy), MazeRules(pool.size, on_wall=config.mazes.on_wall)
             agents.append(
                 Agent(
-                    name, model.policy, pool, rules=rules, iterations=self.iterations, num_samples=self.num_samples,
+                    name, policy, pool, rules=rules, iterations=self.iterations, num_samples=self.num_samples,
                     seed=config.seed,
                 )
             )  # fmt: skip

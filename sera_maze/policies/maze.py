@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.distributions import CategoricalDistribution, Distribution
-from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import Tensor
 from typing_extensions import Self
@@ -177,6 +177,17 @@ class MazePolicy(ActorCriticPolicy):
     def predict_values(self, obs: PyTorchObs) -> Tensor:
         """Probabilities of success (N, 1) of N observations."""
         return self.success_logits(obs).sigmoid()[:, None]
+
+
+def as_maze_policy(policy: BasePolicy) -> MazePolicy:
+    """The policy, if it is a `MazePolicy`.
+
+    Raises:
+        TypeError: if not.
+    """
+    if not isinstance(policy, MazePolicy):
+        raise TypeError(f"policy must be a MazePolicy, got {type(policy).__name__}")
+    return policy
 
 
 def check_iterations(iterations: object) -> int:

@@ -14,14 +14,14 @@ from torch import Tensor
 
 from sera_maze.envs.layouts.distances import shortest_actions
 from sera_maze.exact.probability import success_probability
-from sera_maze.policies.maze import MazePolicy
+from sera_maze.policies.maze import MazePolicy, as_maze_policy
 from sera_maze.sampling.loss import MAZES_A_PASS, LossTerms, cut
 from sera_maze.sampling.plain_mazes import PlainMazes, plain_mazes
 from sera_maze.sampling.protocol import Report, Sampler, report_rollouts
 from sera_maze.sampling.randomness import rollout_keys
 from sera_maze.sampling.rollouts import Rollouts, owners
 from sera_maze.sampling.solution_keys import path_keys
-from sera_maze.sampling.walking import Board, walk
+from sera_maze.sampling.walking import FlatMazes, walk
 
 # Methods between a policy's map and the actions that are taken.
 _LOOKED_UP = (
@@ -95,7 +95,7 @@ class MapSampler(Sampler):
                 "the policy gives NaN as log-probabilities: its parameters are not finite; go back to a checkpoint"
             )
         owner, number = owners(counts)
-        walks = walk(log_probs, self.board(mazes), owner, rollout_keys(self.seed, update, prompts[owner], number))
+        walks = walk(log_probs, self.flat(mazes), owner, rollout_keys(self.seed, update, prompts[owner], number))
         flat = log_probs.flatten(1, 2)  # (B, H * W, 4)
         place = torch.repeat_interleave(owner, walks.lengths) * flat.shape[1] + walks.squares  # (S,)
         entropies = -(flat.exp() * flat).sum(dim=-1).flatten()[place]
@@ -112,15 +112,15 @@ class MapSampler(Sampler):
         """See `Sampler.most_prompts`."""
         return min(_SAMPLED_A_PASS, max(1, _STEPS_A_PASS // (num_samples * self.rules.horizon)))
 
-    def board(self, mazes: _Batch) -> Board:
+    def flat(self, mazes: _Batch) -> FlatMazes:
         """The walkers' view of mazes."""
         walls = mazes.walls.flatten(1).to(torch.uint8)
         start, goal = mazes.squares(mazes.start), mazes.squares(mazes.goal)
-        return Board(walls, start, goal, mazes.walls.shape[2], self.rules.horizon, self.rules.on_wall == "stay")
+        return FlatMazes(walls, start, goal, mazes.walls.shape[2], self.rules.horizon, self.rules.on_wall == "stay")
 
     def losses(self, policy: ActorCriticPolicy, terms: LossTerms) -> Iterator[Tensor]:
         """See `Sampler.losses`."""
-        maze_policy, rollouts = _maze_policy(policy), terms.rollouts
+        maze_policy, rollouts = as_maze_policy(policy), terms.rollouts
         mazes, _, squares = _states(rollouts)
         size = (*mazes.walls.shape, 4)
         first_square = rollouts.owner[rollouts.step_owner] * mazes.walls[0].numel()  # (S,)
@@ -178,7 +178,7 @@ class MapSampler(Sampler):
             torch.from_numpy(array[back]).to(prompts.device)
             for array in (shortest_actions(mazes.walls, mazes.goal), mazes.walls, mazes.goal)
         )
-        return -(targets * _maze_policy(policy).log_prob_map(walls, goal)).sum() / targets.sum()
+        return -(targets * as_maze_policy(policy).log_prob_map(walls, goal)).sum() / targets.sum()
 
     def solutions(self, rollouts: Rollouts) -> NDArray[np.uint64]:
         """See `Sampler.solutions`: the squares of a path."""
@@ -202,17 +202,11 @@ def fit_map(policy: BasePolicy, source: VecEnv | PlainMazes, seed: int) -> MapSa
 
 def _maps(policy: ActorCriticPolicy, mazes: _Batch) -> tuple[Tensor, Tensor]:
     """Log-probabilities (B, H, W, 4) and success logits (B, H, W), without their graph."""
-    maze_policy = _maze_policy(policy)
+    maze_policy = as_maze_policy(policy)
     with torch.no_grad():
         parts = zip(mazes.walls.split(_SAMPLED_A_PASS), mazes.goal.split(_SAMPLED_A_PASS), strict=True)
         log_probs, values = zip(*(maze_policy.maps(*part) for part in parts), strict=True)
         return torch.cat(log_probs), torch.cat(values)
-
-
-def _maze_policy(policy: BasePolicy) -> MazePolicy:
-    if not isinstance(policy, MazePolicy):
-        raise TypeError(f"the map sampler needs a MazePolicy, got a {type(policy).__name__}")
-    return policy
 
 
 def _states(rollouts: Rollouts) -> _States:

@@ -23,7 +23,7 @@ from sera_maze.sampling.randomness import action_thresholds, random_bits
 _CHUNK = 2048  # rollouts a task
 
 
-class Board(NamedTuple):
+class FlatMazes(NamedTuple):
     """The mazes of a batch of B prompts as the walkers need them; squares are flat, row * W + column."""
 
     walls: Tensor  # (B, H * W) uint8, nonzero where there is a wall
@@ -43,12 +43,12 @@ class Walks(NamedTuple):
     actions: Tensor  # (S,) int64
 
 
-def walk(log_probs: Tensor, board: Board, owner: Tensor, keys: Tensor) -> Walks:
+def walk(log_probs: Tensor, mazes: FlatMazes, owner: Tensor, keys: Tensor) -> Walks:
     """Walk R rollouts.
 
     Args:
         log_probs: (B, H, W, 4) log-probabilities of UP, DOWN, LEFT, RIGHT on every square.
-        board: the mazes.
+        mazes: where they walk.
         owner: (R,) int64, which maze each rollout is in.
         keys: (R,) int64, see `rollout_keys`.
 
@@ -57,17 +57,17 @@ def walk(log_probs: Tensor, board: Board, owner: Tensor, keys: Tensor) -> Walks:
     """
     thresholds = action_thresholds(log_probs.flatten(1, 2))  # (B, H * W, 3)
     walker = walk_on_cpu if log_probs.device.type == "cpu" else walk_in_torch
-    return walker(thresholds, board, owner, keys)
+    return walker(thresholds, mazes, owner, keys)
 
 
-def walk_on_cpu(thresholds: Tensor, board: Board, owner: Tensor, keys: Tensor) -> Walks:
+def walk_on_cpu(thresholds: Tensor, mazes: FlatMazes, owner: Tensor, keys: Tensor) -> Walks:
     """`walk` for thresholds (B, H * W, 3) by the kernel, on as many threads as torch uses."""
     table = thresholds.numpy().astype(np.uint32, order="C")
     # Always arrays of the same types, contiguous and writable, see `kernel`.
     walls, start, goal, owners, whole_keys = (
         np.array(tensor.numpy(), dtype, order="C")
         for tensor, dtype in (
-            (board.walls, np.uint8), (board.start, np.int64), (board.goal, np.int64), (owner, np.int64),
+            (mazes.walls, np.uint8), (mazes.start, np.int64), (mazes.goal, np.int64), (owner, np.int64),
             (keys, np.int64),
         )
     )  # fmt: skip
@@ -76,10 +76,10 @@ def walk_on_cpu(thresholds: Tensor, board: Board, owner: Tensor, keys: Tensor) -
 
     def task(low: int) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
         part = slice(low, low + _CHUNK)
-        room = len(owners[part]) * board.horizon
+        room = len(owners[part]) * mazes.horizon
         squares, actions = np.empty(room, np.int32), np.empty(room, np.int8)
         steps = _walk(
-            table, walls, start, goal, board.width, board.horizon, board.stay, owners[part], seeds[part],
+            table, walls, start, goal, mazes.width, mazes.horizon, mazes.stay, owners[part], seeds[part],
             success[part], lengths[part], squares, actions,
         )  # fmt: skip
         return squares[:steps], actions[:steps]
@@ -128,23 +128,23 @@ def _walk(thresholds, walls, start, goal, width, horizon, stay, owner, keys, suc
     return total
 
 
-def walk_in_torch(thresholds: Tensor, board: Board, owner: Tensor, keys: Tensor) -> Walks:
+def walk_in_torch(thresholds: Tensor, mazes: FlatMazes, owner: Tensor, keys: Tensor) -> Walks:
     """`walk` for thresholds (B, H * W, 3) by torch operations, all rollouts together step by step."""
-    moves = torch.tensor(flat_steps(board.width), device=owner.device)
-    square, goal = board.start[owner], board.goal[owner]  # (R,)
+    moves = torch.tensor(flat_steps(mazes.width), device=owner.device)
+    square, goal = mazes.start[owner], mazes.goal[owner]  # (R,)
     success = torch.zeros_like(owner, dtype=torch.bool)
     alive = torch.ones_like(success)
     squares, actions, taken = [], [], []
-    for step in range(board.horizon):
+    for step in range(mazes.horizon):
         action = (random_bits(keys, step)[:, None] >= thresholds[owner, square]).sum(dim=1)
         squares.append(square)
         actions.append(action)
         taken.append(alive)
         there = square + moves[action]
-        hit = board.walls[owner, there] > 0
+        hit = mazes.walls[owner, there] > 0
         square = torch.where(alive & ~hit, there, square)
         success = success | (alive & (square == goal))
-        alive = alive & ~success & (~hit | board.stay)
+        alive = alive & ~success & (~hit | mazes.stay)
         if step % 16 == 15 and not bool(alive.any()):  # asks the device only now and then
             break
     mask = torch.stack(taken, dim=1)  # (R, T)

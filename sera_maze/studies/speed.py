@@ -134,14 +134,14 @@ def bench_walk(device: str) -> Iterator[Figure]:
     sampler = MapSampler(PlainMazes(pool, MazeEnv(pool, on_wall="stay").rules), seed=0)
     prompts = torch.arange(256, device=device)
     owner, number = owners(torch.full((256,), 64, device=device))
-    keys, board = rollout_keys(0, 0, prompts[owner], number), sampler.board(sampler.look_up(prompts))
+    keys, mazes = rollout_keys(0, 0, prompts[owner], number), sampler.flat(sampler.look_up(prompts))
     log_probs = torch.full((256, 17, 17, 4), 0.25, device=device).log()
-    steps = len(walk(log_probs, board, owner, keys).actions)
+    steps = len(walk(log_probs, mazes, owner, keys).actions)
     usual = torch.get_num_threads()
     try:
         for threads in sorted({1, usual}):
             torch.set_num_threads(threads)
-            seconds = median_time(lambda: len(walk(log_probs, board, owner, keys).actions))
+            seconds = median_time(lambda: len(walk(log_probs, mazes, owner, keys).actions))
             yield Figure(f"{threads} threads", steps / seconds, "steps/s")
     finally:
         torch.set_num_threads(usual)

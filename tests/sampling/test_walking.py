@@ -15,14 +15,14 @@ POOL = MazePool.generate(40, 7, "prim", seed=1, braid=0.5, endpoints="random")
 
 
 def arguments():
-    """Thresholds, board, owners and keys of 20 prompts with 0 to 6 rollouts each."""
+    """Thresholds, mazes, owners and keys of 20 prompts with 0 to 6 rollouts each."""
     rng = np.random.default_rng(0)
     prompts, counts = torch.from_numpy(rng.permutation(40)[:20]), torch.from_numpy(rng.integers(0, 7, 20))
     sampler = MapSampler(PlainMazes(POOL, MazeEnv(POOL, on_wall="stay").rules), seed=3)
     owner, number = owners(counts)
     log_probs = torch.randn(20, 49, 4, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
-    board = sampler.board(sampler.look_up(prompts))
-    return action_thresholds(log_probs), board, owner, rollout_keys(1, 2, prompts[owner], number)
+    mazes = sampler.flat(sampler.look_up(prompts))
+    return action_thresholds(log_probs), mazes, owner, rollout_keys(1, 2, prompts[owner], number)
 
 
 def test_kernel_and_torch_walk_alike():
@@ -32,8 +32,8 @@ def test_kernel_and_torch_walk_alike():
 
 @pytest.mark.gpu
 def test_gpu_walks_as_the_cpu_does():
-    thresholds, board, owner, keys = arguments()
-    moved = board._replace(walls=board.walls.cuda(), start=board.start.cuda(), goal=board.goal.cuda())
+    thresholds, mazes, owner, keys = arguments()
+    moved = mazes._replace(walls=mazes.walls.cuda(), start=mazes.start.cuda(), goal=mazes.goal.cuda())
     there = walk_in_torch(thresholds.cuda(), moved, owner.cuda(), keys.cuda())
-    for one, other in zip(walk_on_cpu(thresholds, board, owner, keys), there, strict=True):
+    for one, other in zip(walk_on_cpu(thresholds, mazes, owner, keys), there, strict=True):
         assert torch.equal(one, other.cpu())

@@ -21,7 +21,7 @@ from sera_maze.sampling.maps import MapSampler
 from sera_maze.sampling.plain_mazes import PlainMazes
 from sera_maze.sampling.randomness import rollout_keys
 from sera_maze.sampling.rollouts import owners
-from sera_maze.sampling.walking import Board, walk
+from sera_maze.sampling.walking import FlatMazes, walk
 from sera_maze.studies.alignment.policies import critic_probability, rank_correlation
 
 # Random numbers of the rollouts, and of those that a history was learnt from.
@@ -144,7 +144,7 @@ class Bench:
         rules = MazeRules(mazes.size)
         chosen = mazes.arrays(prompts.numpy())
         sampler = MapSampler(PlainMazes(mazes, rules), seed)
-        self.board: Board = sampler.board(sampler.look_up(prompts))
+        self.flat: FlatMazes = sampler.flat(sampler.look_up(prompts))
         policy.set_training_mode(False)
         self.critic = critic_probability(policy.net if critic is None else critic, policy, mazes, prompts)
         self.walls, self.goal = torch.from_numpy(chosen.walls), torch.from_numpy(chosen.goal)
@@ -193,7 +193,7 @@ class Bench:
         """Sample counts[q] rollouts of each maze."""
         owner, number = owners(counts)
         keys = rollout_keys(self.seed, update, self.prompts[owner], number)
-        walks = walk(self.log_probs, self.board, owner, keys)
+        walks = walk(self.log_probs, self.flat, owner, keys)
         successes = torch.zeros_like(counts).index_add_(0, owner, walks.success.long())
         rollout = torch.repeat_interleave(torch.arange(len(owner)), walks.lengths)
         squares = self.log_probs.shape[1] * self.log_probs.shape[2]

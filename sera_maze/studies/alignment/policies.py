@@ -18,7 +18,7 @@ from sera_maze.envs.play.maze import MazeEnv
 from sera_maze.envs.play.rules import MazeRules
 from sera_maze.envs.pools.fresh import FreshMazes
 from sera_maze.exact.probability import success_probability
-from sera_maze.policies.maze import MazePolicy
+from sera_maze.policies.maze import MazePolicy, as_maze_policy
 from sera_maze.policies.network import MazeNet
 from sera_maze.sampling.maps import MapSampler
 from sera_maze.sampling.plain_mazes import PlainMazes
@@ -80,8 +80,7 @@ class Snapshot(NamedTuple):
 
     def restored(self, training: Training) -> tuple[MazePolicy, MazeNet]:
         """The policy, in evaluation mode, and the critic."""
-        policy = training.model(self.side).policy
-        assert isinstance(policy, MazePolicy)
+        policy = as_maze_policy(training.model(self.side).policy)
         policy.load_state_dict(_tensors(self.policy))
         policy.set_training_mode(False)
         critic = MazeNet(training.channels)
@@ -121,8 +120,7 @@ def policies_along_a_training(
     policy as it is then.
     """
     model = training.model(side)
-    policy = model.policy
-    assert isinstance(policy, MazePolicy)
+    policy = as_maze_policy(model.policy)
     mazes = training.mazes(side)
 
     def median() -> float:

@@ -12,9 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sera_maze.envs.ground.errors import LayoutError
-from sera_maze.envs.layouts.distances import distances_from, shortest_actions, shortest_lengths
+from sera_maze.envs.layouts.distances import distances_from, flat_step, shortest_actions, shortest_lengths
 from sera_maze.envs.layouts.layout import MazeLayout
-from sera_maze.envs.layouts.moves import ACTION_STEPS, action_masks, flat_step, flat_steps
+from sera_maze.envs.layouts.moves import ACTION_STEPS, action_masks, flat_steps
 
 Cell = tuple[int, int]
 
