@@ -19,6 +19,12 @@ DOORS = {"sera_maze", "sera_maze.__main__", "sera_maze.advantages", "sera_maze.n
 ENVS_DOORS = {"sera_maze.envs", "sera_maze.envs.rendering"}
 MOST_FILES = 12  # of a room
 MOST_LINES = 60  # of a function that is no constructor
+# Where the kind of a policy may be asked for: the rooms of those that draw its maps, and the sampler that walks them.
+MAY_ASK_FOR_MAZE_POLICIES = ("sera_maze.policies.", "sera_maze.viewer.", "sera_maze.sampling.maps")
+# Those that still ask elsewhere; to be emptied.
+STILL_ASK_FOR_MAZE_POLICIES = {
+    "sera_maze.runs.training", "sera_maze.studies.alignment.policies", "sera_maze.cli.play", "sera_maze.cli.watch",
+}  # fmt: skip
 
 
 def modules():
@@ -83,6 +89,24 @@ def circles(graph):
         yield from visit(name, [])
 
 
+def asserts(source):
+    """Lines of the assert statements of a source."""
+    return [node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert)]
+
+
+def asks_for_maze_policies(source):
+    """Lines on which a source asks whether something is a `MazePolicy`."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", None) in ("isinstance", "issubclass")
+        and any(
+            "MazePolicy" in (getattr(part, "id", None), getattr(part, "attr", None)) for part in ast.walk(node.args[1])
+        )
+    ]
+
+
 @pytest.mark.parametrize("name", sorted(set(MODULES) - DOORS))
 def test_imports_go_to_the_left(name):
     assert not list(wrong_order(name, MODULES[name].read_text(encoding="utf-8"), MODULES))
@@ -113,6 +137,31 @@ def test_these_checks_can_fail():
     assert len(list(wrong_order("sera_maze.exact.chains", "from sera_maze import MaxRL\n", known))) == 1
     assert not list(wrong_order("sera_maze.coverage.tables", "from sera_maze.allocation import advantages\n", known))
     assert list(circles({"a": {"b"}, "b": {"c"}, "c": {"b"}})) == [["b", "c", "b"]]
+    assert asserts("x = 1\n\ndef f(y):\n    assert y is not None\n") == [4]
+    asking = (
+        "isinstance(p, MazePolicy)\nisinstance(p, (A, maze.MazePolicy))\nissubclass(P, MazePolicy | A)\nMazePolicy()"
+    )
+    assert asks_for_maze_policies(asking) == [1, 2, 3]
+
+
+def test_the_algorithm_asserts_nothing():
+    """What may be None is asked for where it is, and not narrowed by an assert in the algorithm."""
+    found = {
+        name: lines
+        for name, file in MODULES.items()
+        if name.startswith("sera_maze.algorithm") and (lines := asserts(file.read_text(encoding="utf-8")))
+    }
+    assert not found
+
+
+def test_nobody_asks_whether_a_policy_is_a_maze_policy():
+    """A sampler knows what it can sample, and `policies.asking` what a policy can."""
+    found = {
+        name
+        for name, file in MODULES.items()
+        if not name.startswith(MAY_ASK_FOR_MAZE_POLICIES) and asks_for_maze_policies(file.read_text(encoding="utf-8"))
+    }
+    assert not found - STILL_ASK_FOR_MAZE_POLICIES
 
 
 def test_every_module_is_in_a_room_or_a_door():
