@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+from typing_extensions import Self
+
 from sera_maze.algorithm.options import MaxRLOptions
 from sera_maze.envs.generating.spec import Algorithm, MazeSpec
 from sera_maze.envs.ground.atomic_files import write_text
@@ -86,8 +88,30 @@ class PolicyOptions:
         check_options(self)
 
 
+class _InFile:
+    """The part of a config that is written as config.json into a run's folder."""
+
+    def save(self, path: Path) -> None:
+        """Write as JSON."""
+        write_text(path, json.dumps(asdict(self), indent=1) + "\n")  # type: ignore[call-overload]
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what `save` wrote, or what it wrote in earlier versions.
+
+        Raises:
+            ValueError: for another file, or the config of another kind of run.
+        """
+        found = load_config(path)
+        if not isinstance(found, cls):
+            raise ValueError(
+                f"{path} is that of a run of {_MADE_BY[type(found)]}, not of {_MADE_BY[cls]}; choose another folder"
+            )
+        return found
+
+
 @dataclass(frozen=True)
-class RunConfig:
+class RunConfig(_InFile):
     """Everything that fixes a training run, validated; written as config.json into its folder.
 
     Args:
@@ -156,22 +180,6 @@ class RunConfig:
             raise TypeError(f"it lacks {', '.join(missing)}")
         return cls.of(**options)
 
-    def save(self, path: Path) -> None:
-        """Write as JSON."""
-        write_text(path, json.dumps(asdict(self), indent=1) + "\n")
-
-    @classmethod
-    def load(cls, path: Path) -> RunConfig:
-        """Read what `save` wrote, or what it wrote in earlier versions.
-
-        Raises:
-            ValueError: for another file.
-        """
-        try:
-            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{path} is not the config.json of a run ({error})") from None
-
     def changed(self, options: Mapping[str, Any]) -> RunConfig:
         """The same run with other values of some options, by their names, as `of`."""
         return changed(self, options)
@@ -201,7 +209,7 @@ class ScriptOptions:
 
 
 @dataclass(frozen=True)
-class ScriptConfig:
+class ScriptConfig(_InFile):
     """Everything that a run knows of what fixes it, where a script makes its model; written as config.json.
 
     Args:
@@ -239,22 +247,6 @@ class ScriptConfig:
         parts = {"script": ScriptOptions(**data["script"]), "method": MaxRLOptions(**data["method"])}
         return cls(**{**data, **parts})
 
-    def save(self, path: Path) -> None:
-        """Write as JSON."""
-        write_text(path, json.dumps(asdict(self), indent=1) + "\n")
-
-    @classmethod
-    def load(cls, path: Path) -> ScriptConfig:
-        """Read what `save` wrote.
-
-        Raises:
-            ValueError: for another file.
-        """
-        found = load_config(path)
-        if not isinstance(found, cls):
-            raise ValueError(f"{path} is that of a run of 'sera-maze train', not of a script; choose another folder")
-        return found
-
     def refuse_others(self, other: ScriptConfig, folder: Path) -> None:
         """Check that the run in a folder is this one, but for the number of updates.
 
@@ -270,6 +262,7 @@ class ScriptConfig:
 
 
 Config = RunConfig | ScriptConfig
+_MADE_BY: dict[type, str] = {RunConfig: "'sera-maze train'", ScriptConfig: "a script"}
 
 
 def config_from_dict(data: Mapping[str, Any]) -> Config:
