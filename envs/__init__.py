@@ -24,7 +24,7 @@ __all__ = [
     "FreshMazes", "LayoutError", "MazeEnv", "MazeLayout", "MazePool", "MazeVectorEnv", "PromptQueue",
     "generate_layouts", "register_envs",
 ]  # fmt: skip
-__getattr__, __dir__ = lazy_names(
+__getattr__, _ = lazy_names(
     __name__,
     {
         "FreshMazes": "pools.fresh",
@@ -37,6 +37,12 @@ __getattr__, __dir__ = lazy_names(
         "generate_layouts": "generating.generate",
     },
 )
+
+
+def __dir__() -> list[str]:
+    """Return the public names, loaded or not."""
+    return sorted(__all__)
+
 
 # Names in the ids and what they generate. A braided maze has no dead ends, so usually several solutions.
 _FAMILIES: dict[str, dict[str, Any]] = {

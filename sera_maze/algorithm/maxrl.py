@@ -148,7 +148,7 @@ class MaxRL(ResumableAlgorithm):
         seed = self.seed or 0
         sampler = choose_sampler(self.policy, self.env, seed, self.sampler)
         if self.verbose >= 1 and self.sampler == "auto" and sampler.reason:
-            print(f"Stepping the environments: {sampler.reason}.")  # noqa: T201 (as SB3 tells what it does)
+            print(f"{sampler.activity}: {sampler.reason}.")  # noqa: T201 (as SB3 tells what it does)
         self.rollout_sampler = sampler
         self.prompt_order = PromptOrder(sampler.num_prompts, self.prompts_per_batch, seed)
         self.success_estimator = make_estimator(self.success, self.allocator, sampler, self.device)

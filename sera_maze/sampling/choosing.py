@@ -12,7 +12,8 @@ from sera_maze.sampling.plain_mazes import PlainMazes
 from sera_maze.sampling.protocol import Sampler
 from sera_maze.sampling.steps import fit_step
 
-# Makes a sampler for a policy, environments or plain mazes, and a seed; or says why it does not fit.
+# Makes a sampler for a policy, environments or plain mazes, and a seed; or says why it does not fit. The reason is
+# empty where nobody would expect it to fit, and is not told then.
 Fit = Callable[[BasePolicy, VecEnv | PlainMazes, int], Sampler | str]
 # The first that fits is used.
 SAMPLERS: dict[str, Fit] = {"map": fit_map, "step": fit_step}
@@ -50,5 +51,6 @@ def choose_sampler(policy: BasePolicy, source: VecEnv | PlainMazes, seed: int, w
         if not isinstance(found, str):
             found.reason = "; ".join(reasons)
             return found
-        reasons.append(found)
+        if found:
+            reasons.append(found)
     raise ValueError(f"the policy cannot be sampled: {'; '.join(reasons)}")

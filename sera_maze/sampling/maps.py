@@ -61,6 +61,7 @@ class MapSampler(Sampler):
         seed: of the training.
     """
 
+    activity = "Walking through maps of the policy"
     is_exact = True
     can_imitate = True
 

@@ -32,6 +32,7 @@ class Sampler(ABC):
         num_prompts: how many prompts there are.
         prompts_digest: names all prompts in their order; None if they cannot be named.
         seed: of the training.
+        activity: what it does, in words.
         reason: why no faster sampler is used; empty if none is known.
         is_exact: whether `success_probability` can be computed.
         can_imitate: whether `imitation_loss` is known.
@@ -40,6 +41,7 @@ class Sampler(ABC):
     num_prompts: int
     prompts_digest: str | None
     seed: int
+    activity: str = "Sampling"
     reason: str = ""
     is_exact: bool = False
     can_imitate: bool = False

@@ -43,6 +43,8 @@ class StepSampler(Sampler):
         ValueError: if the environments are not promptable, or have different prompts.
     """
 
+    activity = "Stepping the environments"
+
     def __init__(self, env: VecEnv, seed: int, mazes: PlainMazes | None = None):
         try:
             self.num_prompts = int(env.get_attr("num_prompts", 0)[0])

@@ -1,6 +1,7 @@
 """The success estimators of a training: a critic for any policy, and mazes that never come twice."""
 
 from functools import partial
+from typing import get_args, get_type_hints
 
 import gymnasium as gym
 import numpy as np
@@ -9,9 +10,9 @@ import torch
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 from helpers import Watch, parameters, small_model
-from sera_maze.algorithm import options
 from sera_maze.algorithm.estimators import ESTIMATORS, make_estimator
 from sera_maze.algorithm.maxrl import SERA, MaxRL
+from sera_maze.algorithm.options import MaxRLOptions
 from sera_maze.allocation.others import allocate_knapsack, allocate_posterior, allocate_vip
 from sera_maze.allocation.registry import ALLOCATORS
 from sera_maze.allocation.success import UnknownSuccess
@@ -157,9 +158,10 @@ def test_other_allocators_share_out_by_what_is_known_of_the_prompts(allocator, s
 
 def test_every_option_has_an_estimator_and_every_allocator_is_an_option():
     """The names stand in files that import nothing, so that the command line can know them."""
-    assert tuple(ESTIMATORS) == options.SUCCESS
-    assert tuple(ALLOCATORS) == options.ALLOCATORS
-    assert ("auto", *SAMPLERS) == options.SAMPLERS
+    allowed = {name: get_args(kind) for name, kind in get_type_hints(MaxRLOptions).items()}
+    assert tuple(ESTIMATORS) == allowed["success"]
+    assert tuple(ALLOCATORS) == allowed["allocator"]
+    assert set(allowed["sampler"]) - {"auto"} <= SAMPLERS.keys()
 
 
 def test_prompts_without_end_can_do_without_an_estimator_where_the_allocation_is_uniform():

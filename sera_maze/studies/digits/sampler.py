@@ -65,9 +65,9 @@ class LabelSampler(DigitsSampler):
 
 
 def fit_digits(policy: BasePolicy, source: VecEnv | PlainMazes, seed: int) -> DigitsSampler | str:
-    """A sampler for a policy and a `DigitsVecEnv`, or the reason why there is none."""
+    """A sampler for a policy and a `DigitsVecEnv`, or an empty reason for other environments."""
     if not isinstance(source, DigitsVecEnv):
-        return "the environments show no digits"
+        return ""
     return LabelSampler(source, seed) if isinstance(source, LabelledDigitsVecEnv) else DigitsSampler(source, seed)
 
 

@@ -199,7 +199,7 @@ def kernel_files():
 def test_every_kernel_uses_the_decorators():
     files = kernel_files()
     assert {
-        "generating.carving", "generating.kernels", "ground.random_bits", "layouts.distances", "layouts.moves",
+        "generating.carving", "generating.kernels", "ground.random_bits", "layouts.distances",
         "play.stepping", "play.vector_observations",
     } == {name.removeprefix("sera_maze.envs.") for name in files}  # fmt: skip
     for path in ENVS.rglob("*.py"):
