@@ -9,7 +9,6 @@ import torch
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 from helpers import Watch, parameters, small_model
-from sera_maze.algorithm import options
 from sera_maze.algorithm.estimators import ESTIMATORS, make_estimator
 from sera_maze.algorithm.maxrl import SERA, MaxRL
 from sera_maze.allocation.others import allocate_knapsack, allocate_posterior, allocate_vip
@@ -155,11 +154,14 @@ def test_other_allocators_share_out_by_what_is_known_of_the_prompts(allocator, s
     assert fresh.allocate(prompts, None).counts.tolist() == [4, 4, 4, 4]
 
 
-def test_every_option_has_an_estimator_and_every_allocator_is_an_option():
-    """The names stand in files that import nothing, so that the command line can know them."""
-    assert tuple(ESTIMATORS) == options.SUCCESS
-    assert tuple(ALLOCATORS) == options.ALLOCATORS
-    assert ("auto", *SAMPLERS) == options.SAMPLERS
+@pytest.mark.parametrize(
+    ("option", "names"),
+    [("allocator", list(ALLOCATORS)), ("success", list(ESTIMATORS)), ("sampler", ["auto", *SAMPLERS])],
+)
+def test_the_options_are_those_that_there_are(option, names):
+    """Their names stand in a file that imports nothing, so that the command line can know them."""
+    with pytest.raises(ValueError, match=f"{option}='-' is not known; allowed are {', '.join(map(repr, names))}$"):
+        make(MaxRL, **{option: "-"})
 
 
 def test_prompts_without_end_can_do_without_an_estimator_where_the_allocation_is_uniform():
