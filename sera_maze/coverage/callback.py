@@ -114,7 +114,7 @@ class CoverageCallback(BaseCallback):
         return getattr(self.model, "updates", self._batches)
 
     def _init_callback(self) -> None:
-        if self.env is not None and self.env.unwrapped is self.training_env.unwrapped:
+        if self.env is not None and _share_environments(self.env, self.training_env):
             raise ValueError("env is the one trained in, whose episodes would be cut short; pass another one")
         self._evaluator()  # which says now if it cannot be
 
@@ -195,6 +195,12 @@ class CoverageCallback(BaseCallback):
             logger.record(key, value)
         logger.record("time/total_timesteps", self.model.num_timesteps, exclude="tensorboard")
         logger.dump(self.model.num_timesteps)
+
+
+def _share_environments(one: VecEnv, other: VecEnv) -> bool:
+    """Whether two VecEnvs are the same, or hold an environment in common."""
+    first, second = ({id(env.unwrapped) for env in getattr(each.unwrapped, "envs", ())} for each in (one, other))
+    return one.unwrapped is other.unwrapped or bool(first & second)
 
 
 def coverage_figures(evaluation: Evaluation) -> dict[str, float]:

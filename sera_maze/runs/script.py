@@ -61,7 +61,14 @@ class ScriptTask(Task):
 
     def load(self, folder: Path) -> MaxRL:
         """See `Task.load`."""
-        return type(self.model).load(folder, env=self.model.env, device=self.model.device)
+        fresh = self.model
+        loaded = type(fresh).load(folder, env=fresh.env, device=fresh.device, policy=fresh.policy_class)
+        if loaded.updates > self.config.updates:
+            raise ValueError(
+                f"updates={self.config.updates}, but the run has done {loaded.updates} already; give as many, or "
+                "choose another folder"
+            )
+        return loaded
 
 
 def train_script(

@@ -130,6 +130,7 @@ def run_task(task: Task, folder: Path, console: Console, *, resume: bool = False
         if resume and has_checkpoint(folder):
             check_trained_as(config, folder)
             model = task.load(folder / CHECKPOINT)
+            config.save(folder / CONFIG)  # with more updates, perhaps
             console.print(f"going on after update {model.updates} of {config.updates}")
         else:
             model = task.make(console) if new is None else new

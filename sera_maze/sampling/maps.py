@@ -78,7 +78,7 @@ class MapSampler(Sampler):
             tensors = (
                 torch.from_numpy(array).to(prompts.device) for array in (chosen.walls, chosen.start, chosen.goal)
             )
-            self._looked_up = prompts, _Batch(*tensors)
+            self._looked_up = prompts.clone(), _Batch(*tensors)  # the caller may change its tensor
         return self._looked_up[1]
 
     def sample(

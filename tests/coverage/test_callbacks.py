@@ -188,6 +188,13 @@ def test_environments_that_are_missing_or_trained_in_are_refused_at_the_start(er
         make_stock_model(training).learn(8, callback)
 
 
+def test_an_environment_that_is_trained_in_is_refused_inside_another_vec_env_too():
+    env = MazeEnv(HELD_OUT)
+    model = PPO("MlpPolicy", env, n_steps=8, batch_size=8, device="cpu")
+    with pytest.raises(ValueError, match="env is the one trained in"):
+        model.learn(8, CoverageCallback(HELD_OUT, env=env, **OPTIONS))
+
+
 @pytest.mark.parametrize(
     ("error", "message", "changes"),
     [

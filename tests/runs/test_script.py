@@ -13,6 +13,7 @@ import pytest
 import safetensors.torch
 import torch
 from rich.console import Console
+from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from sera_maze import SERA, CoverageCallback, MaxRL
@@ -125,9 +126,26 @@ def test_a_finished_run_can_be_made_longer(tmp_path):
     run(tmp_path / "parts", make(), updates=2)
     run(tmp_path / "parts", make(), updates=4)
     assert same(tmp_path / "whole", tmp_path / "parts")
+    assert (tmp_path / "parts" / "config.json").read_text() == (tmp_path / "whole" / "config.json").read_text()
+    with pytest.raises(ValueError, match="updates=2, but the run has done 4 already"):
+        run(tmp_path / "parts", make(), updates=2)
     history = [read_history(tmp_path / name / "coverage.jsonl") for name in ("whole", "parts")]
     assert [entry["update"] for entry in history[0]] == [0, 2, 4]
     assert history[0] == history[1]
+
+
+class OwnPolicy(ActorCriticPolicy):
+    """A policy without an alias."""
+
+
+def test_a_policy_without_an_alias_goes_on(tmp_path):
+    def model():
+        return SERA(OwnPolicy, cartpole(range(8)), prompts_per_batch=4, rollouts_per_prompt=2, seed=0, device="cpu")
+
+    run(tmp_path / "whole", model, updates=2, num_samples=1)
+    run(tmp_path / "parts", model, updates=1, num_samples=1)
+    run(tmp_path / "parts", model, updates=2, num_samples=1)
+    assert same(tmp_path / "whole", tmp_path / "parts")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")

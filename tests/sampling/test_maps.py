@@ -146,3 +146,12 @@ def test_rollouts_of_another_sampler_are_refused():
     stepped = StepSampler(make_env("dummy"), 0).sample(policy, torch.tensor([3]), torch.tensor([2]), 0)
     with pytest.raises(TypeError, match="the rollouts are those of another sampler"):
         map_sampler().squares(stepped)
+
+
+def test_a_tensor_of_prompts_that_is_changed_in_place_is_looked_up_again():
+    pool = MazePool.generate(8, 7)
+    sampler = MapSampler(PlainMazes(pool, MazeEnv(pool).rules), 0)
+    prompts = torch.arange(4)
+    sampler.look_up(prompts)
+    prompts += 4
+    assert np.array_equal(sampler.look_up(prompts).walls.numpy(), pool.walls[4:])
