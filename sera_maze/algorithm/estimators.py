@@ -38,8 +38,8 @@ def _critic(sampler: Sampler, device: torch.device) -> SuccessEstimator:
 def _exact(sampler: Sampler, device: torch.device) -> SuccessEstimator:
     if not sampler.is_exact:
         raise ValueError(
-            f"success='exact' needs a MazePolicy on plain mazes, but {sampler.reason}; use success='history' or "
-            "'critic'"
+            f"success='exact' needs a MazePolicy on plain mazes, but {sampler.reason or 'there are none'}; use "
+            "success='history' or 'critic'"
         )
     return ExactSuccess(sampler.success_probability)
 

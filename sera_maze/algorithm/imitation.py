@@ -16,6 +16,19 @@ from sera_maze.sampling.protocol import Sampler
 _STREAM = 0x57415253  # sets these random numbers apart from those of the prompt order
 
 
+def check_can_imitate(sampler: Sampler) -> None:
+    """Check that there is something to imitate.
+
+    Raises:
+        ValueError: if not.
+    """
+    if not sampler.can_imitate:
+        raise ValueError(
+            f"warm_start needs a MazePolicy on plain mazes, but {sampler.reason or 'there are none'}; leave it out, or "
+            "use these"
+        )
+
+
 def warm_start(
     policy: ActorCriticPolicy,
     sampler: Sampler,
@@ -47,8 +60,7 @@ def warm_start(
     """
     updates = check_int("updates", updates, 0, 2**31)
     batch_size = check_int("batch_size", batch_size, 1, 2**31)
-    if not sampler.can_imitate:
-        raise ValueError(f"warm_start needs a MazePolicy on plain mazes, but {sampler.reason}")
+    check_can_imitate(sampler)
     generator = np.random.default_rng([seed, _STREAM])
     optimizer = torch.optim.Adam(policy.parameters(), lr=learning_rate)
     policy.set_training_mode(True)

@@ -8,16 +8,20 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
+from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.utils import check_for_correct_spaces
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from torch import Tensor
 
+from sera_maze.algorithm.prompt_order import is_endless
 from sera_maze.envs.ground.checks import check_int
 from sera_maze.envs.play.rules import MazeRules
 from sera_maze.envs.pools.fresh import same_mazes
 from sera_maze.envs.pools.pool import MazePool
 from sera_maze.envs.pools.prompts import Prompts
+from sera_maze.policies.asking import fits_any_size
 from sera_maze.sampling.choosing import choose_sampler
 from sera_maze.sampling.maps import fit_map
 from sera_maze.sampling.plain_mazes import PlainMazes
@@ -69,6 +73,12 @@ class Evaluator:
             raise TypeError(f"policy must be an on-policy policy such as model.policy, got {type(policy).__name__}")
         self.policy, self.seed = policy, check_int("seed", seed, 0, 2**64 - 1)
         self.prompts, self.env = prompts_and_env(prompts, env)
+        if is_endless(len(self.prompts)):
+            raise ValueError(
+                f"there are {len(self.prompts)} prompts, more than can be evaluated; give fewer, such as a MazePool"
+            )
+        if self.env is not None:
+            _check_spaces(policy, self.env)
         self.mazes = _mazes(self.prompts, rules, self.env)
         self.sampler, self.exact = self._samplers()
 
@@ -97,7 +107,7 @@ class Evaluator:
     def sample(self, chosen: NDArray[np.integer[Any]], num_samples: int) -> Iterator[Rollouts]:
         """Sample ``num_samples`` rollouts of each of the prompts chosen (B,), some prompts at a time, in order."""
         every = torch.from_numpy(np.array(chosen, np.int64)).to(self.policy.device)
-        was_training = self.policy.training
+        modes = [(module, module.training) for module in self.policy.modules()]
         self.policy.set_training_mode(False)
         try:
             with torch.no_grad():
@@ -105,7 +115,8 @@ class Evaluator:
                     counts = torch.full_like(part, num_samples)
                     yield self.sampler.sample(self.policy, part, counts, EVALUATION_UPDATE)
         finally:
-            self.policy.set_training_mode(was_training)
+            for module, was_training in modes:
+                module.training = was_training
 
     def probability(self, rollouts: Rollouts) -> Tensor:
         """Exact success probabilities (B,) float64 of the prompts of rollouts that this evaluator sampled.
@@ -188,6 +199,20 @@ def _mazes(prompts: Prompts, rules: MazeRules | None, env: VecEnv | None) -> Pla
             f"rules are for mazes of {rules.size} squares, the pool has {prompts.size}; give rules of its size"
         )
     return PlainMazes(prompts, rules)
+
+
+def _check_spaces(policy: ActorCriticPolicy, env: VecEnv) -> None:
+    """Check that a policy can act in environments; one for mazes of any size may see another size."""
+    seen = policy.observation_space
+    if fits_any_size(policy) and type(env.observation_space) is type(seen):
+        keys = [list(space) if isinstance(space, spaces.Dict) else [] for space in (seen, env.observation_space)]
+        seen = env.observation_space if keys[0] == keys[1] else seen
+    try:
+        check_for_correct_spaces(env, seen, policy.action_space)
+    except ValueError as error:
+        raise ValueError(
+            f"env is not what the policy was made for ({error}); wrap it as the environments of the training"
+        ) from None
 
 
 def _check_same_prompts(prompts: Prompts, env: VecEnv) -> None:

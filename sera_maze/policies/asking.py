@@ -40,16 +40,20 @@ def with_settings(policy: Policy, settings: Mapping[str, Any]) -> Policy:
     return policy.at(**settings) if settings else policy  # type: ignore[operator]
 
 
+def fits_any_size(policy: BasePolicy) -> bool:
+    """Whether `for_mazes` has a variant of a policy for mazes of any size."""
+    return hasattr(policy, "for_size")
+
+
 def for_mazes(policy: Policy, size: tuple[int, int], iterations: int | None = None) -> Policy:
     """The variant of a policy for mazes of a size; see `MazePolicy.for_size`.
 
     Raises:
         TypeError: for a policy that has none.
     """
-    fit = getattr(policy, "for_size", None)
-    if fit is None:
+    if not fits_any_size(policy):
         raise TypeError(f"a {type(policy).__name__} is no policy for mazes of any size; allowed is a MazePolicy")
-    return fit(size, iterations)
+    return policy.for_size(size, iterations)  # type: ignore[operator]
 
 
 def success_logits(policy: BasePolicy, obs: PyTorchObs) -> Tensor:

@@ -162,7 +162,7 @@ class Comparison:
             first, second = (group.label for group in self.groups)
             over = self.noun if max(seeds) == 1 else f"seeds and {self.noun}"
             parts.append(
-                f"Difference: {first} less {second} in percentage points, paired maze by maze"
+                f"Difference: {first} less {second} in percentage points, paired {self.noun[:-1]} by {self.noun[:-1]}"
                 f"{' and seed by seed' if _same_seeds(*self.groups) and seeds[0] > 1 else ''}, with its 95 % bootstrap "
                 f"interval over {over}."
             )

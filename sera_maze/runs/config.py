@@ -88,6 +88,11 @@ class PolicyOptions:
         check_options(self)
 
 
+def _check_norm(method: MaxRLOptions) -> None:
+    if math.isinf(method.max_grad_norm):  # which JSON cannot hold
+        raise ValueError("max_grad_norm=inf is out of range; allowed in a run is a finite number above 0")
+
+
 class _InFile:
     """The part of a config that is written as config.json into a run's folder."""
 
@@ -105,7 +110,7 @@ class _InFile:
         found = load_config(path)
         if not isinstance(found, cls):
             raise ValueError(
-                f"{path} is that of a run of {_MADE_BY[type(found)]}, not of {_MADE_BY[cls]}; choose another folder"
+                f"{path} is that of a run of {MADE_BY[type(found)]}, not of {MADE_BY[cls]}; choose another folder"
             )
         return found
 
@@ -146,8 +151,7 @@ class RunConfig(_InFile):
                 f"success={success!r} learns about mazes that come again, and fresh mazes do not: choose "
                 "success='critic', success='exact' or allocator='uniform'"
             )
-        if math.isinf(self.method.max_grad_norm):
-            raise ValueError("max_grad_norm=inf is out of range; allowed in a run is a finite number above 0")
+        _check_norm(self.method)
 
     @classmethod
     def of(cls, **options: Any) -> RunConfig:
@@ -193,6 +197,8 @@ class ScriptOptions:
         name: what the run is, in the script's words.
         algorithm: name of the class.
         policy: name of the class.
+        policy_kwargs: the model's ``policy_kwargs``, as JSON.
+        schedule: of the learning rate, as JSON; empty for a constant one.
         num_prompts: training prompts.
         prompts: digest of them; None if they cannot be named.
         num_held_out: prompts of the evaluations.
@@ -202,6 +208,8 @@ class ScriptOptions:
     name: str
     algorithm: str
     policy: str
+    policy_kwargs: str
+    schedule: str
     num_prompts: int
     prompts: str | None
     num_held_out: int
@@ -227,13 +235,14 @@ class ScriptConfig(_InFile):
     method: MaxRLOptions
     updates: Annotated[int, _COUNT]
     warm_start: Annotated[int, _COUNT_FROM_0] = 0
-    learning_rate: Annotated[float, Number("a number above 0, at most 1", 0, 1, "(]")] = 1e-3
+    learning_rate: Annotated[float, Number("a finite number of at least 0")] = 1e-3
     eval_every: Annotated[int, _COUNT] = 50
     num_samples: Annotated[int, _COUNT] = 256
     seed: Annotated[int, _COUNT_FROM_0] = 0
 
     def __post_init__(self) -> None:
         check_options(self)
+        _check_norm(self.method)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ScriptConfig:
@@ -262,7 +271,7 @@ class ScriptConfig(_InFile):
 
 
 Config = RunConfig | ScriptConfig
-_MADE_BY: dict[type, str] = {RunConfig: "'sera-maze train'", ScriptConfig: "a script"}
+MADE_BY: dict[type, str] = {RunConfig: "'sera-maze train'", ScriptConfig: "a script"}
 
 
 def config_from_dict(data: Mapping[str, Any]) -> Config:

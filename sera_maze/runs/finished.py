@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sera_maze.coverage.callback import read_history
 from sera_maze.coverage.unbiased import coverage
 from sera_maze.envs.ground.options import differences, leaves
-from sera_maze.runs.config import Config, ScriptConfig, load_config
+from sera_maze.runs.config import MADE_BY, Config, ScriptConfig, load_config
 from sera_maze.runs.folder import COVERAGE, TABLE, require_run
 from sera_maze.runs.maze_task import held_out_pool
 
@@ -79,6 +79,8 @@ def read_run(folder: Path) -> Run:
     """
     config = load_config(require_run(folder))
     remedy = f"finish it with: sera-maze train --resume {shlex.quote(str(folder))}"
+    if isinstance(config, ScriptConfig):
+        remedy = "finish it: run its script again"
     path, log = folder / f"{TABLE}.json", folder / COVERAGE
     for needed in (path, log):
         if not needed.is_file():
@@ -184,7 +186,8 @@ _OF_SCRIPTS = (
 def _check_comparable(one: Run, other: Run) -> None:
     remedy = "compare runs that are evaluated alike"
     if type(one.config) is not type(other.config):
-        raise ValueError(f"{one.folder} and {other.folder} are runs of 'sera-maze train' and of a script; {remedy}")
+        made = [MADE_BY[type(run.config)] for run in (one, other)]
+        raise ValueError(f"{one.folder} and {other.folder} are runs of {made[0]} and of {made[1]}; {remedy}")
     differing = differences(one.config, other.config)
     for name, what in _OF_SCRIPTS if isinstance(one.config, ScriptConfig) else _OF_MAZES:
         if name in differing:
@@ -202,9 +205,12 @@ def _check_same_mazes(one: Sequence[Run], other: Sequence[Run]) -> None:
         for run in group:
             if run.held_out not in mazes:
                 apart = other[0] if group is one else one[0]
+                why, remedy = "which follow the seed in mazes of this kind", "compare runs of the same seeds"
+                if isinstance(run.config, ScriptConfig):
+                    why, remedy = "as far as can be told", "name them by prompts_digest of their environments"
                 raise ValueError(
-                    f"{run.folder} (seed {run.config.seed}) and {apart.folder} have different held-out mazes, which "
-                    "follow the seed in mazes of this kind; compare runs of the same seeds"
+                    f"{run.folder} (seed {run.config.seed}) and {apart.folder} have different held-out {run.noun}, "
+                    f"{why}; {remedy}"
                 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import gymnasium as gym
 from rich.console import Console
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 
+from sera_maze.algorithm.imitation import check_can_imitate
 from sera_maze.algorithm.maxrl import MaxRL
 from sera_maze.coverage.evaluator import prompts_and_env
 from sera_maze.coverage.tables import Evaluation
@@ -18,6 +20,7 @@ from sera_maze.envs.pools.prompts import Prompts
 from sera_maze.runs.config import ScriptConfig, ScriptOptions
 from sera_maze.runs.folder import CONFIG
 from sera_maze.runs.training import Task, run_task
+from sera_maze.storage.plain_values import encode
 
 
 class ScriptTask(Task):
@@ -30,6 +33,9 @@ class ScriptTask(Task):
         name: what the run is, in the script's words.
         schedule: ``updates``, ``eval_every``, ``num_samples`` and ``warm_start``, see `ScriptConfig`.
         callback: one more of SB3's.
+
+    Raises:
+        ValueError, TypeError: for a run that could not be finished, or not be gone on with.
     """
 
     config: ScriptConfig
@@ -43,17 +49,22 @@ class ScriptTask(Task):
         schedule: dict[str, int],
         callback: BaseCallback | None = None,
     ):
+        _check_model(model)
         self.model, self.callback = model, callback
         self.held_out, self.env = prompts_and_env(held_out, env)
-        sampler = model.rollout_sampler
+        sampler, rate = model.rollout_sampler, model.learning_rate
         script = ScriptOptions(
-            name, type(model).__name__, type(model.policy).__name__, sampler.num_prompts, sampler.prompts_digest,
-            len(self.held_out), self.held_out.digest,
+            name, type(model).__name__, type(model.policy).__name__,
+            _as_json("policy_kwargs", model.policy_kwargs),
+            "" if isinstance(rate, int | float) else _as_json("learning_rate", rate),
+            sampler.num_prompts, sampler.prompts_digest, len(self.held_out), self.held_out.digest,
         )  # fmt: skip
-        rate = float(model.lr_schedule(1.0))
         self.config = ScriptConfig(
-            script=script, method=model.options, learning_rate=rate, seed=model.seed or 0, **schedule
+            script=script, method=model.options, learning_rate=model.lr_schedule(1.0), seed=model.seed or 0, **schedule
         )
+        self.evaluator(model)  # refuses what could not be evaluated, before anything is written
+        if self.config.warm_start:
+            check_can_imitate(sampler)
 
     def make(self, console: Console) -> MaxRL:
         """See `Task.make`."""
@@ -69,6 +80,22 @@ class ScriptTask(Task):
                 "choose another folder"
             )
         return loaded
+
+
+def _check_model(model: object) -> None:
+    if not isinstance(model, MaxRL):
+        raise TypeError(f"make_model must return a MaxRL or SERA, got {type(model).__name__}")
+    if model.env is None:
+        raise ValueError("make_model returned a model without environments; make it with env=...")
+    if unwrap_vec_normalize(model.env) is not None:
+        raise ValueError(
+            "the model's environments are in a VecNormalize, whose statistics a checkpoint does not hold; leave it "
+            "out, and scale observations in the environment"
+        )
+
+
+def _as_json(name: str, value: Any) -> str:
+    return json.dumps(encode(name, value), sort_keys=True)
 
 
 def train_script(
@@ -107,7 +134,9 @@ def train_script(
         The final evaluation; evaluation.json and evaluation.md in the folder have it too.
 
     Raises:
-        ValueError: if the folder holds a run of other arguments, naming what differs, or another process trains in it.
+        ValueError: if the folder holds a run of other arguments, naming what differs, or another process trains in it;
+            or for what could not be trained, evaluated or gone on with.
+        TypeError: for arguments of other types, or a model that cannot be written to a checkpoint.
 
     Example:
         >>> def model():
@@ -117,6 +146,8 @@ def train_script(
         >>> train_script("runs/cartpole", model, held_out, updates=50, eval_every=10, num_samples=32)
     """
     schedule = {"updates": updates, "eval_every": eval_every, "num_samples": num_samples, "warm_start": warm_start}
+    if not callable(make_model):
+        raise TypeError(f"make_model must be a function that returns a fresh model, got {type(make_model).__name__}")
     task, place = ScriptTask(make_model(), held_out, env, name, schedule, callback), Path(folder)
     resume = (place / CONFIG).exists()
     if resume:

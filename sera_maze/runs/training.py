@@ -145,6 +145,8 @@ def run_task(task: Task, folder: Path, console: Console, *, resume: bool = False
             for name in (f"{TABLE}.json", f"{TABLE}.md", SOLVED, FAILED):
                 (folder / name).unlink(missing_ok=True)
         _learn(model, task, folder, console)
+        if model.updates < config.updates:
+            console.print(f"a callback stopped the training after update {model.updates} of {config.updates}")
         console.print(f"{model.updates} updates, {model.total_rollouts} rollouts, {model.num_timesteps} steps")
         evaluation = write_evaluation(task.evaluator(model), config, folder)
     console.print(f"total time {time.monotonic() - started:.0f} s")

@@ -20,7 +20,15 @@ SAMPLERS: dict[str, Fit] = {"map": fit_map, "step": fit_step}
 
 
 def register_sampler(name: str, fit: Fit) -> None:
-    """Let ``sampler="auto"`` try one more kind of sampler, before those that fit more."""
+    """Let ``sampler="auto"`` try one more kind of sampler, before those that fit more.
+
+    Raises:
+        ValueError, TypeError: for a name or a function that cannot be used.
+    """
+    if name == "auto" or not isinstance(name, str):
+        raise ValueError(f"name={name!r} cannot be that of a sampler; give a word of its own, not 'auto'")
+    if not callable(fit):
+        raise TypeError(f"fit must be a function such as fit_step, got {type(fit).__name__}")
     rest = {known: other for known, other in SAMPLERS.items() if known != name}
     SAMPLERS.clear()
     SAMPLERS.update({name: fit, **rest})
@@ -53,4 +61,4 @@ def choose_sampler(policy: BasePolicy, source: VecEnv | PlainMazes, seed: int, w
             return found
         if found:
             reasons.append(found)
-    raise ValueError(f"the policy cannot be sampled: {'; '.join(reasons)}")
+    raise ValueError(f"the policy cannot be sampled: {'; '.join(reasons) or 'nothing fits its environments'}")

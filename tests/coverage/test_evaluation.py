@@ -17,7 +17,7 @@ from sera_maze.coverage.path_sheets import write_pictures
 from sera_maze.coverage.solutions import count_distinct
 from sera_maze.coverage.tables import Evaluation, difficulty_bins
 from sera_maze.coverage.unbiased import coverage
-from sera_maze.envs import MazeEnv, MazeLayout, MazePool
+from sera_maze.envs import FreshMazes, MazeEnv, MazeLayout, MazePool
 from sera_maze.envs.play.rules import MazeRules
 from sera_maze.exact.probability import success_probability
 from sera_maze.policies.maze import MazePolicy
@@ -164,13 +164,15 @@ def test_paths_and_distinct_solutions():
 def test_nothing_is_disturbed(training):
     policy, env = make_policy(), MazeVecEnv(3, POOL)
     policy.set_training_mode(training)
+    next(policy.children()).eval()  # a part that is frozen
+    modes = [module.training for module in policy.modules()]
     before = torch.get_rng_state(), str(np.random.get_state()), random.getstate()  # noqa: NPY002
     for environments in (None, env):
         evaluate(policy, POOL, num_samples=4, ks=(1,), env=environments)
     after = torch.get_rng_state(), str(np.random.get_state()), random.getstate()  # noqa: NPY002
     assert torch.equal(before[0], after[0])
     assert before[1:] == after[1:]
-    assert policy.training is training
+    assert [module.training for module in policy.modules()] == modes
     assert all(parameter.grad is None for parameter in policy.parameters())
 
 
@@ -279,6 +281,27 @@ def test_lengths_are_put_in_few_equally_wide_ranges():
     assert (row.least, row.most, row.prompts, row.success_rate, row.exact) == (12, 13, 2, 0.625, 0.75)
 
 
+class DictObservation(gym.ObservationWrapper):
+    """Observations in a dict."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.observation_space = gym.spaces.Dict({"maze": env.observation_space})
+
+    def observation(self, observation):
+        return {"maze": observation}
+
+
+def test_environments_of_another_size_are_for_policies_of_any_size():
+    pool = MazePool.generate(4, (9, 9))
+    stepped = evaluate(make_policy(), pool, num_samples=4, ks=(1,), env=MazeVecEnv(2, pool))
+    assert stepped.successes.tolist() == evaluate(make_policy(), pool, num_samples=4, ks=(1,)).successes.tolist()
+    env = MazeVecEnv(2, POOL)
+    policy = ActorCriticPolicy(env.observation_space, env.action_space, lambda _: 1e-3)
+    with pytest.raises(ValueError, match="Observation spaces do not match"):
+        evaluate(policy, pool, num_samples=4, ks=(1,), env=MazeVecEnv(2, pool))
+
+
 def test_rules_of_environments():
     env = MazeVecEnv(2, POOL, on_wall="stay", max_steps=25)
     assert rules_of(env, POOL) == STAY
@@ -301,6 +324,9 @@ def test_rules_of_environments():
         (TypeError, "env must be a VecEnv or a gymnasium.Env, got int", {"env": 3}),
         (ValueError, "env plays other mazes", {"env": MazeVecEnv(2, POOL[::-1])}),
         (ValueError, "env plays other mazes", {"env": MazeVecEnv(2, POOL[:3])}),
+        (ValueError, r"what the policy was made for \(Action spaces do not match", {"env": gym.make("CartPole-v1")}),
+        (ValueError, r"made for \(Observation spaces do not match", {"env": DictObservation(MazeEnv(POOL))}),
+        (ValueError, "1099511627776 prompts, more than can be evaluated", {"pool": MazeEnv(FreshMazes((7, 7)))}),
     ],
 )
 def test_wrong_arguments(error, message, changes):

@@ -1,5 +1,6 @@
 """Runs of any environment from a script: CartPole from the first update to the comparison, killed and gone on with."""
 
+import io
 import json
 import os
 import signal
@@ -13,15 +14,18 @@ import pytest
 import safetensors.torch
 import torch
 from rich.console import Console
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import ActorCriticPolicy
-from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3.common.utils import LinearSchedule
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-from sera_maze import SERA, CoverageCallback, MaxRL
+from sera_maze import SERA, CoverageCallback, MaxRL, MazeVecEnv
 from sera_maze.cli import main
 from sera_maze.coverage import evaluate
 from sera_maze.coverage.callback import read_history
-from sera_maze.envs import PromptQueue
+from sera_maze.envs import MazePool, PromptQueue
 from sera_maze.runs import train_script
+from sera_maze.runs.finished import read_groups, read_run
 from sera_maze.runs.folder import open_run
 
 ROOT = Path(__file__).parents[2]
@@ -48,16 +52,20 @@ def cartpole(prompts):
 
 
 def held_out():
-    return cartpole(range(1000, 1010))
+    return cartpole(range(1000, 1005))
 
 
 def make(kind=SERA, seed=0, **options):
     given = {"prompts_per_batch": 4, "rollouts_per_prompt": 4, "seed": seed, "device": "cpu", **options}
-    return lambda: kind("MlpPolicy", cartpole(range(8)), **given)
+    return lambda: kind("MlpPolicy", **{"env": cartpole(range(8)), **given})
+
+
+def vec_cartpole():
+    return DummyVecEnv([lambda: cartpole(range(8))])
 
 
 def run(folder, make_model, updates=4, **options):
-    given = {"eval_every": 2, "num_samples": 8, "console": Console(quiet=True), **options}
+    given = {"eval_every": 2, "num_samples": 4, "console": Console(quiet=True), **options}
     return train_script(folder, make_model, held_out(), updates=updates, **given)
 
 
@@ -88,7 +96,7 @@ def test_the_callback_takes_held_out_prompts_of_any_environment():
     assert callback.evaluation.successes.tolist() == expected.successes.tolist()
     assert 0 < expected.coverage.pass_at_k[0] < expected.coverage.pass_at_k[1] <= 1
     assert (expected.rules, expected.difficulty, expected.distinct_solutions, expected.probability) == (None,) * 4
-    assert "10 prompts, 8 rollouts each (seed 0): " in expected.summary()
+    assert "5 prompts, 8 rollouts each (seed 0): " in expected.summary()
     assert "95 % interval over prompts" in expected.markdown()
     many = evaluate(model.policy, DummyVecEnv([held_out] * 3), num_samples=8, ks=(1, 8))
     assert many.successes.tolist() == expected.successes.tolist()
@@ -103,7 +111,7 @@ def test_a_run_leaves_its_files_and_compares_with_others(tmp_path, capsys):
     assert "solved.png" not in names
     said = json.loads((folder / "evaluation.json").read_text())
     assert said["pass_at_k"] == evaluation.to_json()["pass_at_k"]
-    assert (said["prompts"], said["size"], said["per_prompt"]["difficulty"]) == (10, None, None)
+    assert (said["prompts"], said["size"], said["per_prompt"]["difficulty"]) == (5, None, None)
     config = json.loads((folder / "config.json").read_text())
     assert config["script"]["name"] == "CartPole, 30 steps"
     assert (config["script"]["algorithm"], config["method"]["allocator"], config["seed"]) == ("MaxRL", "uniform", 1)
@@ -114,7 +122,7 @@ def test_a_run_leaves_its_files_and_compares_with_others(tmp_path, capsys):
     assert [group["label"] for group in told["groups"]] == [
         "algorithm=SERA, allocator=sera", "algorithm=MaxRL, allocator=uniform",
     ]  # fmt: skip
-    assert "10 held-out prompts, 8 rollouts each" in " ".join((out / "comparison.md").read_text().split())
+    assert "5 held-out prompts, 4 rollouts each" in " ".join((out / "comparison.md").read_text().split())
     assert (out / "comparison.png").stat().st_size > 10_000
     assert SERA.load(folders[0] / "checkpoint").policy is not None
     with pytest.raises(ValueError, match="holds a run of a script"):
@@ -132,6 +140,50 @@ def test_a_finished_run_can_be_made_longer(tmp_path):
     history = [read_history(tmp_path / name / "coverage.jsonl") for name in ("whole", "parts")]
     assert [entry["update"] for entry in history[0]] == [0, 2, 4]
     assert history[0] == history[1]
+
+
+def mazes(count=8):
+    return MazeVecEnv(2, MazePool.generate(count, (7, 7)))
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "changes"),
+    [
+        (TypeError, "prompts must be a MazePool, other prompts or", {"held_out": gym.make("CartPole-v1")}),
+        (ValueError, "is not what the policy was made for", {"held_out": mazes()}),
+        (ValueError, "must be stepped .*: pass env=", {"held_out": MazePool.generate(8, (7, 7))}),
+        (TypeError, "make_model must be a function that returns a fresh model, got SERA", {"make_model": make()()}),
+        (TypeError, "make_model must return a MaxRL or SERA, got PromptQueue", {"make_model": held_out}),
+        (ValueError, "without environments", {"make_model": lambda: MaxRL("MlpPolicy", None, _init_setup_model=False)}),
+        (ValueError, "in a VecNormalize", {"make_model": lambda: make(env=VecNormalize(vec_cartpole()))()}),
+        (TypeError, "learning_rate=<function .* cannot be written", {"make_model": make(learning_rate=lambda _: 0.1)}),
+        (ValueError, "max_grad_norm=inf", {"make_model": make(max_grad_norm=float("inf"))}),
+        (ValueError, "warm_start needs a MazePolicy on plain mazes, but the policy is", {"warm_start": 3}),
+        (ValueError, "updates=0 is out of range", {"updates": 0}),
+    ],
+)
+def test_what_could_not_be_finished_is_refused_before_anything_is_written(tmp_path, error, message, changes):
+    given = {"make_model": make(), "held_out": held_out(), "updates": 1, **changes}
+    with pytest.raises(error, match=message):
+        train_script(tmp_path / "new", **given)
+    assert not (tmp_path / "new").exists()
+
+
+class Stops(BaseCallback):
+    """Ends the training."""
+
+    def _on_step(self):
+        return self.num_timesteps < 10
+
+
+def test_a_callback_may_stop_it_and_it_goes_on(tmp_path):
+    file = io.StringIO()
+    run(tmp_path / "run", make(), callback=Stops(), console=Console(file=file))
+    assert "a callback stopped the training after update 0 of 4" in file.getvalue()
+    with pytest.raises(FileNotFoundError, match=r"not finished, .* update 0 of 4; finish it: run its script again"):
+        read_run(tmp_path / "run")
+    run(tmp_path / "run", make())
+    assert read_run(tmp_path / "run").history[-1]["update"] == 4
 
 
 class OwnPolicy(ActorCriticPolicy):
@@ -174,14 +226,25 @@ def test_other_arguments_are_refused(tmp_path):
         (make(rollouts_per_prompt=8), "holds a run with rollouts_per_prompt=4, and the script says 8"),
         (make(seed=3), "holds a run with seed=0, and the script says 3"),
         (make(MaxRL), "holds a run with algorithm='SERA', and the script says 'MaxRL'"),
+        (
+            make(policy_kwargs={"net_arch": [8]}),
+            r"with policy_kwargs='\{\}', and the script says '.*net_arch",
+        ),
+        (
+            make(learning_rate=LinearSchedule(1e-3, 0.0, 1.0)),
+            "with schedule='', and the script says '.*Linear",
+        ),
     ):
         with pytest.raises(ValueError, match=words):
             run(tmp_path / "run", other)
-    with pytest.raises(TypeError, match="prompts must be a MazePool, other prompts or promptable environments"):
-        train_script(tmp_path / "new", make(), gym.make("CartPole-v1"), updates=1)
-    assert not (tmp_path / "new").exists()
     (tmp_path / "mazes").mkdir()
     assert main(["train", "--preset", "quick", "--warm-start", "0", "--updates", "1", "--num-samples", "8",
                  "--num-mazes", "64", "--held-out-mazes", "8", "--out", str(tmp_path / "mazes")]) == 0  # fmt: skip
     with pytest.raises(ValueError, match="is that of a run of 'sera-maze train', not of a script"):
         run(tmp_path / "mazes", make())
+    for folders, words in (
+        (("mazes", "run"), "are runs of 'sera-maze train' and of a script"),
+        (("run", "mazes"), "are runs of a script and of 'sera-maze train'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            read_groups([tmp_path / folder for folder in folders])

@@ -91,6 +91,20 @@ def test_a_sampler_that_is_added_is_tried_first(registry):
     assert list(registry) == ["map", "own", "step"]
 
 
+@pytest.mark.parametrize(
+    ("error", "message", "arguments"),
+    [
+        (ValueError, "name='auto' cannot be that of a sampler", ("auto", fit_own)),
+        (ValueError, "name=3 cannot be that of a sampler", (3, fit_own)),
+        (TypeError, "fit must be a function such as fit_step, got str", ("own", "fit_own")),
+    ],
+)
+def test_what_is_no_sampler_is_refused(registry, error, message, arguments):
+    with pytest.raises(error, match=message):
+        register_sampler(*arguments)
+    assert list(registry) == ["map", "step"]
+
+
 def test_the_reasons_are_those_of_all_that_were_tried_before(registry):
     register_sampler("own", lambda policy, source, seed: "there is no moon")
     env = vec_env()
