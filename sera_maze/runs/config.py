@@ -88,17 +88,15 @@ class PolicyOptions:
         check_options(self)
 
 
-def _check_norm(method: MaxRLOptions) -> None:
-    if math.isinf(method.max_grad_norm):  # which JSON cannot hold
-        raise ValueError("max_grad_norm=inf is out of range; allowed in a run is a finite number above 0")
-
-
 class _InFile:
     """The part of a config that is written as config.json into a run's folder."""
 
     def save(self, path: Path) -> None:
         """Write as JSON."""
-        write_text(path, json.dumps(asdict(self), indent=1) + "\n")  # type: ignore[call-overload]
+        data = asdict(self)  # type: ignore[call-overload]
+        if math.isinf(data["method"]["max_grad_norm"]):  # not clipped; JSON has no number for it
+            data["method"]["max_grad_norm"] = "inf"
+        write_text(path, json.dumps(data, indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -151,7 +149,6 @@ class RunConfig(_InFile):
                 f"success={success!r} learns about mazes that come again, and fresh mazes do not: choose "
                 "success='critic', success='exact' or allocator='uniform'"
             )
-        _check_norm(self.method)
 
     @classmethod
     def of(cls, **options: Any) -> RunConfig:
@@ -242,7 +239,6 @@ class ScriptConfig(_InFile):
 
     def __post_init__(self) -> None:
         check_options(self)
-        _check_norm(self.method)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ScriptConfig:
@@ -284,6 +280,10 @@ def config_from_dict(data: Mapping[str, Any]) -> Config:
     return ScriptConfig.from_dict(data) if is_script else RunConfig.from_dict(data)
 
 
+def _with_infinity(data: dict[str, Any]) -> dict[str, Any]:
+    return {**data, "max_grad_norm": math.inf} if data.get("max_grad_norm") == "inf" else data
+
+
 def load_config(path: Path) -> Config:
     """Read the config.json of any run.
 
@@ -291,7 +291,7 @@ def load_config(path: Path) -> Config:
         ValueError: for another file.
     """
     try:
-        return config_from_dict(json.loads(path.read_text(encoding="utf-8")))
+        return config_from_dict(json.loads(path.read_text(encoding="utf-8"), object_hook=_with_infinity))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} is not the config.json of a run ({error})") from None
 

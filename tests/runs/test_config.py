@@ -1,6 +1,7 @@
 """The config of a run: a tree of options, each known by a name of its own, and its file now and before."""
 
 import json
+import math
 from dataclasses import asdict, fields
 
 import pytest
@@ -72,8 +73,13 @@ def test_options_are_changed_and_compared_by_their_names():
         RunConfig.of(rollout_per_prompt=3)
     with pytest.raises(TypeError, match="method='sera' is a str; allowed is MaxRLOptions"):
         RunConfig(method="sera")
-    with pytest.raises(ValueError, match="max_grad_norm=inf is out of range"):
-        RunConfig.of(max_grad_norm=float("inf"))
+
+
+def test_no_clipping_is_written_as_strict_json(tmp_path):
+    config = RunConfig.of(max_grad_norm=math.inf)
+    config.save(tmp_path / "config.json")
+    assert RunConfig.load(tmp_path / "config.json") == config
+    assert json.loads((tmp_path / "config.json").read_text())["method"]["max_grad_norm"] == "inf"
 
 
 def test_a_config_is_plain_data():
