@@ -1,4 +1,4 @@
-"""What all pictures are made of: the palette, the board of squares and the markers.
+"""What all pictures are made of: the palette, the picture of a maze and the markers.
 
 Everything is drawn onto plain pygame Surfaces in memory: no display is needed and none is opened.
 """
@@ -103,15 +103,15 @@ def enlarge(colours: NDArray[np.uint8], cell_size: int) -> pygame.Surface:
     return pygame.transform.scale(small, (width * cell_size, height * cell_size))
 
 
-def board_colours(layout: MazeLayout) -> NDArray[np.uint8]:
+def square_colours(layout: MazeLayout) -> NDArray[np.uint8]:
     """Colours (H, W, 3) of walls and floor."""
     return np.where(layout.walls[..., None], np.array(PALETTE.wall, np.uint8), np.array(PALETTE.floor, np.uint8))
 
 
-def draw_marker(board: pygame.Surface, kind: Marker, cell: Sequence[int], cell_size: int) -> None:
-    """Draw a marker into the square ``cell`` (row, column) of a board."""
+def draw_marker(picture: pygame.Surface, kind: Marker, cell: Sequence[int], cell_size: int) -> None:
+    """Draw a marker into the square ``cell`` (row, column) of a picture."""
     row, column = cell
-    board.blit(marker(kind, cell_size), (column * cell_size, row * cell_size))
+    picture.blit(marker(kind, cell_size), (column * cell_size, row * cell_size))
 
 
 def marker(kind: Marker, size: int, cell_size: int | None = None) -> pygame.Surface:

@@ -21,12 +21,12 @@ from sera_maze.envs.pictures.canvas import (
     Marker,
     as_cell_size,
     as_layout,
-    board_colours,
     check_text,
     draw_marker,
     enlarge,
     marker,
     pygame,
+    square_colours,
 )
 from sera_maze.envs.pictures.legends import colour_bar, frame, marker_legend, path_legend, ramp_colours
 
@@ -46,10 +46,10 @@ def draw_layout(
     Args:
         layout: the maze.
         cell_size: pixels a square, at least 1; None chooses one with which the longer side has about 512 pixels. The
-            board is exactly (width * cell_size, height * cell_size) pixels.
+            maze is exactly (width * cell_size, height * cell_size) pixels.
         agent: (row, column) of an open square, or None for no agent.
-        legend: whether to explain the markers below the board.
-        title: text above the board. Boards under 96 pixels wide have neither title nor legend.
+        legend: whether to explain the markers below the maze.
+        title: text above the maze. Pictures under 96 pixels wide have neither title nor legend.
 
     Returns:
         A Surface in memory; no display is needed.
@@ -60,12 +60,12 @@ def draw_layout(
     """
     pixels = as_cell_size(cell_size, as_layout(layout))
     check_text("title", title)
-    board = enlarge(board_colours(layout), pixels)
-    _draw_ends(board, layout, pixels)
+    picture = enlarge(square_colours(layout), pixels)
+    _draw_ends(picture, layout, pixels)
     if agent is not None:
-        draw_marker(board, "agent", _as_agent(agent, layout), pixels)
+        draw_marker(picture, "agent", _as_agent(agent, layout), pixels)
     kinds: tuple[Marker, ...] = ("start", "goal") if agent is None else ("start", "goal", "agent")
-    return frame(board, title, partial(marker_legend, kinds, cell_size=pixels) if legend else None)
+    return frame(picture, title, partial(marker_legend, kinds, cell_size=pixels) if legend else None)
 
 
 def draw_paths(
@@ -90,7 +90,7 @@ def draw_paths(
             repeat (a wall hit).
         successes: (N,) bool, whether each path is a success.
         cell_size: as in `draw_layout`. Crosses and dashes need 7 pixels, lines side by side 2.
-        legend: whether to count successes and failures below the board.
+        legend: whether to count successes and failures below the maze.
         title: as in `draw_layout`.
         max_opacity: opacity, over 0 and at most 1, of a step that all paths of a kind take.
 
@@ -107,7 +107,7 @@ def draw_paths(
     if not 0 < as_number("max_opacity", max_opacity, "a number over 0 and at most 1") <= 1:
         raise ValueError(f"max_opacity={max_opacity!r} is out of range; allowed is over 0 and at most 1")
     succeeded, failed = count_paths(layout, paths, successes)
-    board = enlarge(board_colours(layout), pixels)
+    picture = enlarge(square_colours(layout), pixels)
     both = succeeded.num_paths > 0 and failed.num_paths > 0
     thickness, lanes = _lanes(pixels, both)
     dash_gap = round(pixels / 12)
@@ -118,14 +118,14 @@ def draw_paths(
     ):
         if counts.num_paths:
             opacity = _opacity(counts.steps, counts.num_paths, max_opacity)
-            _draw_lines(board, opacity, colour, (lane, lane + thickness), gap)
+            _draw_lines(picture, opacity, colour, (lane, lane + thickness), gap)
     if has_crosses:
-        _draw_crosses(board, _opacity(failed.ends, failed.num_paths, max_opacity), lanes[1] + thickness / 2, pixels)
-    _draw_ends(board, layout, pixels)
+        _draw_crosses(picture, _opacity(failed.ends, failed.num_paths, max_opacity), lanes[1] + thickness / 2, pixels)
+    _draw_ends(picture, layout, pixels)
     words = partial(
         path_legend, succeeded.num_paths, failed.num_paths, has_dashes=dash_gap > 0, has_crosses=has_crosses
     )
-    return frame(board, title, words if legend else None)
+    return frame(picture, title, words if legend else None)
 
 
 def draw_heatmap(
@@ -144,7 +144,7 @@ def draw_heatmap(
         layout: the maze.
         values: (H, W) real numbers; NaN for no value (the square stays plain). Values in walls are ignored.
         cell_size: as in `draw_layout`.
-        legend: whether to draw a colour bar with its lowest and highest value below the board.
+        legend: whether to draw a colour bar with its lowest and highest value below the maze.
         title: as in `draw_layout`.
         label: what the values are, with their unit; written above the colour bar.
         limits: the values at the two ends of the colour bar, low < high, for pictures that are to be compared; values
@@ -163,12 +163,12 @@ def draw_heatmap(
     grid = _as_values(values, layout)
     shown = ~layout.walls & ~np.isnan(grid)
     low, high = _as_limits(limits, grid[shown])
-    colours = board_colours(layout)
+    colours = square_colours(layout)
     # A constant map has one colour, that of the middle.
     colours[shown] = ramp_colours((grid[shown] - low) / (high - low) if low < high else np.full(shown.sum(), 0.5))
-    board = enlarge(colours, pixels)
-    _draw_ends(board, layout, pixels)
-    return frame(board, title, partial(colour_bar, low, high, label) if legend else None)
+    picture = enlarge(colours, pixels)
+    _draw_ends(picture, layout, pixels)
+    return frame(picture, title, partial(colour_bar, low, high, label) if legend else None)
 
 
 def _as_agent(agent: Sequence[int], layout: MazeLayout) -> tuple[int, int]:
@@ -217,9 +217,9 @@ def _as_limits(limits: tuple[float, float] | None, values: NDArray[np.float64]) 
     return numbers[0], numbers[1]
 
 
-def _draw_ends(board: pygame.Surface, layout: MazeLayout, cell_size: int) -> None:
-    draw_marker(board, "start", layout.start, cell_size)
-    draw_marker(board, "goal", layout.goal, cell_size)
+def _draw_ends(picture: pygame.Surface, layout: MazeLayout, cell_size: int) -> None:
+    draw_marker(picture, "start", layout.start, cell_size)
+    draw_marker(picture, "goal", layout.goal, cell_size)
 
 
 def _lanes(cell_size: int, both: bool) -> tuple[int, tuple[int, int]]:
@@ -240,12 +240,12 @@ def _opacity(counts: NDArray[np.int64], num_paths: int, max_opacity: float) -> N
 
 
 def _draw_lines(
-    board: pygame.Surface, opacity: NDArray[np.uint8], colour: Colour, lane: tuple[int, int], gap: int
+    picture: pygame.Surface, opacity: NDArray[np.uint8], colour: Colour, lane: tuple[int, int], gap: int
 ) -> None:
     """Draw all steps of one kind at once, so that lines that meet do not darken one another.
 
     Args:
-        board: the board to draw on.
+        picture: the picture to draw on.
         opacity: (3, H, W) uint8, of squares, of steps to the right and of steps down.
         colour: of the lines.
         lane: from which to which pixel of its square a line goes, across.
@@ -253,7 +253,7 @@ def _draw_lines(
     """
     squares, right, down = opacity
     height, width = squares.shape
-    size = board.get_width() // width
+    size = picture.get_width() // width
     begin, end = lane
     # (H, cell_size, W, cell_size): the pixels of all squares, and each square's part of the steps to its neighbours
     alpha = np.zeros((height, size, width, size), np.uint8)
@@ -262,15 +262,15 @@ def _draw_lines(
     alpha[:, begin:end, 1:, gap:begin] = right[:, None, :-1, None]
     alpha[:, end : size - gap, :, begin:end] = down[:, None, :, None]
     alpha[1:, gap:begin, :, begin:end] = down[:-1, None, :, None]
-    layer = pygame.Surface(board.get_size(), pygame.SRCALPHA, 32)
+    layer = pygame.Surface(picture.get_size(), pygame.SRCALPHA, 32)
     layer.fill((*colour, 0))
     pygame.surfarray.pixels_alpha(layer)[:] = alpha.reshape(height * size, width * size).T
-    board.blit(layer, (0, 0))
+    picture.blit(layer, (0, 0))
 
 
-def _draw_crosses(board: pygame.Surface, opacity: NDArray[np.uint8], centre: float, cell_size: int) -> None:
+def _draw_crosses(picture: pygame.Surface, opacity: NDArray[np.uint8], centre: float, cell_size: int) -> None:
     cross = marker("cross", max(5, cell_size // 2))
     for row, column in np.argwhere(opacity > 0).tolist():
         cross.set_alpha(int(opacity[row, column]))
         offset = round(centre - cross.get_width() / 2)
-        board.blit(cross, (column * cell_size + offset, row * cell_size + offset))
+        picture.blit(cross, (column * cell_size + offset, row * cell_size + offset))

@@ -102,16 +102,16 @@ def stack(images: Sequence[pygame.Surface], gap: int = 0) -> pygame.Surface:
     return whole
 
 
-def frame(board: pygame.Surface, title: str, legend: Callable[[int], pygame.Surface] | None) -> pygame.Surface:
-    """Put a title above and a legend, drawn for the given width, below; boards without room come back as they are."""
-    width = board.get_width()
+def frame(picture: pygame.Surface, title: str, legend: Callable[[int], pygame.Surface] | None) -> pygame.Surface:
+    """Put a title above and a legend, drawn for the given width, below; pictures without room come back as they are."""
+    width = picture.get_width()
     if width < MIN_TEXT_WIDTH or not (title.strip() or legend):
-        return board
+        return picture
     size = font_size(width)
     space = blank(width, size // 2)
     above = [space, text_lines(title, size + 2, width - size), space] if title.strip() else []
     below = [space, legend(width), space] if legend else []
-    return stack([*above, board, *below])
+    return stack([*above, picture, *below])
 
 
 def marker_legend(kinds: Sequence[Marker], width: int, *, cell_size: int | None = None) -> pygame.Surface:

@@ -32,27 +32,29 @@ def draw_scene(
 
     Args:
         scene: what to draw.
-        cell_size: pixels a square; the board is exactly (W * cell_size, H * cell_size) pixels.
+        cell_size: pixels a square; the maze is exactly (W * cell_size, H * cell_size) pixels.
         background: "plain", "paths" (all sampled paths over one another) or "visits" (a heat map).
         arrows: whether to draw the probabilities of the four actions on every open square.
     """
     layout = scene.layout
     if background == "paths":
-        board = draw_paths(layout, scene.paths, scene.success, cell_size=cell_size, legend=False)
+        picture = draw_paths(layout, scene.paths, scene.success, cell_size=cell_size, legend=False)
     elif background == "visits":
-        board = draw_heatmap(layout, scene.visits, cell_size=cell_size, legend=False)
+        picture = draw_heatmap(layout, scene.visits, cell_size=cell_size, legend=False)
     else:
-        board = draw_layout(layout, cell_size=cell_size)
+        picture = draw_layout(layout, cell_size=cell_size)
     if arrows:
-        _draw_arrows(board, scene, cell_size)
-    return board
+        _draw_arrows(picture, scene, cell_size)
+    return picture
 
 
-def draw_played(board: pygame.Surface, path: NDArray[np.int64], cell_size: int, *, failed: bool, others: bool) -> None:
+def draw_played(
+    picture: pygame.Surface, path: NDArray[np.int64], cell_size: int, *, failed: bool, others: bool
+) -> None:
     """Draw a rollout as far as it has been played: its trail, and the agent, or a cross where it failed.
 
     Args:
-        board: of `draw_scene`, drawn onto.
+        picture: of `draw_scene`, drawn onto.
         path: (L, 2), (row, column), up to the present square.
         cell_size: pixels a square.
         failed: whether the rollout has ended there in failure.
@@ -61,14 +63,14 @@ def draw_played(board: pygame.Surface, path: NDArray[np.int64], cell_size: int, 
     points = [((column + 0.5) * cell_size, (row + 0.5) * cell_size) for row, column in path.tolist()]
     if len(points) > 1:
         width = max(1, round(cell_size / 7))
-        layer = pygame.Surface(board.get_size(), pygame.SRCALPHA, 32)
+        layer = pygame.Surface(picture.get_size(), pygame.SRCALPHA, 32)
         layer.fill((*PALETTE.agent, 0))
         if others:  # stands out from what lies below
             _draw_line(layer, points, PALETTE.rim, width + max(2, round(cell_size / 12)))
         _draw_line(layer, points, PALETTE.text if others else PALETTE.agent, width)
         layer.set_alpha(255 if others else _TRAIL_ALPHA)
-        board.blit(layer, (0, 0))
-    draw_marker(board, "cross" if failed else "agent", path[-1].tolist(), cell_size)
+        picture.blit(layer, (0, 0))
+    draw_marker(picture, "cross" if failed else "agent", path[-1].tolist(), cell_size)
 
 
 def _draw_line(layer: pygame.Surface, points: list[tuple[float, float]], colour: Colour, width: int) -> None:
@@ -78,9 +80,9 @@ def _draw_line(layer: pygame.Surface, points: list[tuple[float, float]], colour:
         pygame.draw.circle(layer, (*colour, 255), point, width / 2)
 
 
-def _draw_arrows(board: pygame.Surface, scene: Scene, cell_size: int) -> None:
+def _draw_arrows(picture: pygame.Surface, scene: Scene, cell_size: int) -> None:
     layout, chances = scene.layout, scene.action_probabilities
-    layer = pygame.Surface(board.get_size(), pygame.SRCALPHA, 32)
+    layer = pygame.Surface(picture.get_size(), pygame.SRCALPHA, 32)
     layer.fill((*_ARROW_COLOUR, 0))
     for row, column in np.argwhere(~layout.walls).tolist():
         if (row, column) == layout.goal:
@@ -94,7 +96,7 @@ def _draw_arrows(board: pygame.Surface, scene: Scene, cell_size: int) -> None:
                 _draw_arrow(layer, middle, action, chance, cell_size)
             if cell_size >= _NUMBER_SIZE and chance >= _LEAST_WRITTEN:
                 _write_chance(layer, middle, action, chance, cell_size)
-    board.blit(layer, (0, 0))
+    picture.blit(layer, (0, 0))
 
 
 def _draw_stroke(layer: pygame.Surface, middle: Sequence[float], action: int, length: float) -> None:

@@ -116,18 +116,20 @@ class Player:
         room = width - panel - 3 * _MARGIN, height - 2 * _MARGIN
         rows, columns = self.pool.size
         cell_size = max(1, min(room[0] // columns, room[1] // rows))
-        board = self._board(cell_size)
-        page.blit(board, (_MARGIN + (room[0] - board.get_width()) // 2, _MARGIN + (room[1] - board.get_height()) // 2))
+        picture = self._picture(cell_size)
+        page.blit(
+            picture, (_MARGIN + (room[0] - picture.get_width()) // 2, _MARGIN + (room[1] - picture.get_height()) // 2)
+        )
         words = column_of_text(self._lines(), panel, height - 2 * _MARGIN, font_size(height))
         page.blit(words, (width - panel - _MARGIN, _MARGIN))
         if self.shows_help:
             draw_help(page, HELP)
         return page
 
-    def _board(self, cell_size: int) -> pygame.Surface:
+    def _picture(self, cell_size: int) -> pygame.Surface:
         layout = self.pool[self.prompt]
         if not self.ended:
-            board = draw_layout(layout, cell_size=cell_size)
+            picture = draw_layout(layout, cell_size=cell_size)
         else:
             # The shortest path as a success and the agent's as what it is, below the person's own.
             paths, successes = [np.array(layout.shortest_path())], [True]
@@ -135,10 +137,10 @@ class Player:
                 scene = self.agent.scene(self.prompt)
                 paths.append(scene.paths[0])
                 successes.append(bool(scene.success[0]))
-            board = draw_paths(layout, paths, successes, cell_size=cell_size, legend=False)
+            picture = draw_paths(layout, paths, successes, cell_size=cell_size, legend=False)
         failed = bool(self.ended) and not self.info["is_success"]
-        draw_played(board, np.array(self.path), cell_size, failed=failed, others=bool(self.ended))
-        return board
+        draw_played(picture, np.array(self.path), cell_size, failed=failed, others=bool(self.ended))
+        return picture
 
     def _lines(self) -> list[tuple[str, bool]]:
         layout = self.pool[self.prompt]

@@ -92,7 +92,7 @@ class Viewer:
         self.message = ""
         self._time = 0.0
         self._over = False
-        self._boards: dict[tuple[Any, ...], pygame.Surface] = {}
+        self._pictures: dict[tuple[Any, ...], pygame.Surface] = {}
 
     @property
     def is_over(self) -> bool:
@@ -260,21 +260,21 @@ class Viewer:
         scene, (left, top, width, height) = self.scenes[number], room
         rows, columns = scene.layout.size
         cell_size = max(1, min(width // columns, height // rows))
-        board = self._board(number, scene, cell_size).copy()
+        picture = self._picture(number, scene, cell_size).copy()
         step = min(self.step, int(scene.steps[self.rollout]))
         is_end = step == scene.steps[self.rollout]
         path = scene.paths[self.rollout]
         failed = bool(is_end and not scene.success[self.rollout])
-        draw_played(board, path[: step + 1], cell_size, failed=failed, others=self.background == "paths")
-        page.blit(board, (left + (width - board.get_width()) // 2, top + (height - board.get_height()) // 2))
+        draw_played(picture, path[: step + 1], cell_size, failed=failed, others=self.background == "paths")
+        page.blit(picture, (left + (width - picture.get_width()) // 2, top + (height - picture.get_height()) // 2))
 
-    def _board(self, number: int, scene: Scene, cell_size: int) -> pygame.Surface:
+    def _picture(self, number: int, scene: Scene, cell_size: int) -> pygame.Surface:
         """The part that stands still; drawn anew only when something about it has changed."""
         key = number, scene.prompt, cell_size, self.background, self.arrows
-        if key not in self._boards:
-            self._boards = {old: board for old, board in self._boards.items() if old[0] != number}
-            self._boards[key] = draw_scene(scene, cell_size, self.background, arrows=self.arrows)
-        return self._boards[key]
+        if key not in self._pictures:
+            self._pictures = {old: picture for old, picture in self._pictures.items() if old[0] != number}
+            self._pictures[key] = draw_scene(scene, cell_size, self.background, arrows=self.arrows)
+        return self._pictures[key]
 
     def _maze_lines(self) -> list[tuple[str, bool]]:
         layout = self.pool[self.prompt]

@@ -158,7 +158,7 @@ def test_the_agent_stands_where_the_rollout_is(policy):
     for step in range(viewer.last_step):
         viewer.step = step
         row, column = viewer.scenes[0].paths[0][step]
-        picture = pixels(viewer, (1000, 600))  # board: room of 652 x 568, so 81 pixels a square
+        picture = pixels(viewer, (1000, 600))  # picture: room of 652 x 568, so 81 pixels a square
         left, top = 16 + (652 - 7 * 81) // 2, 16 + (568 - 7 * 81) // 2
         assert tuple(picture[top + 81 * row + 40, left + 81 * column + 40]) == PALETTE.agent
 

@@ -103,13 +103,13 @@ def test_default_cell_size(width, cell_size):
     assert draw_layout(layout).get_size() == (width * cell_size, 3 * cell_size)
 
 
-def test_title_stands_above_and_legend_below_the_same_board():
-    board = to_array(draw_layout(WIDE, cell_size=30, agent=(1, 2)))
+def test_title_stands_above_and_legend_below_the_same_picture():
+    picture = to_array(draw_layout(WIDE, cell_size=30, agent=(1, 2)))
     titled = to_array(draw_layout(WIDE, cell_size=30, agent=(1, 2), title="A corridor"))
     explained = to_array(draw_layout(WIDE, cell_size=30, agent=(1, 2), legend=True))
     assert titled.shape[1] == explained.shape[1] == 210
-    assert np.array_equal(titled[-90:], board)
-    assert np.array_equal(explained[:90], board)
+    assert np.array_equal(titled[-90:], picture)
+    assert np.array_equal(explained[:90], picture)
     title, legend = titled[:-90], explained[90:]
     assert is_colour(title, PALETTE.text).any()
     for colour in (PALETTE.start, PALETTE.goal, PALETTE.agent, PALETTE.text):
@@ -278,9 +278,9 @@ def test_no_paths_leave_the_maze_as_it_is():
 
 
 def test_path_legend_counts_both_kinds():
-    board = 5 * 73
+    picture = 5 * 73
     one, many = (
-        to_array(draw_paths(LOOP, [TOP] * n + [STUCK], [True] * n + [False], max_opacity=1))[board:] for n in (1, 22)
+        to_array(draw_paths(LOOP, [TOP] * n + [STUCK], [True] * n + [False], max_opacity=1))[picture:] for n in (1, 22)
     )
     assert is_colour(one, PALETTE.success).any()
     assert is_colour(one, PALETTE.failure).any()
@@ -345,8 +345,8 @@ def test_limits_fix_the_ends_of_the_colours():
 def test_constant_values_have_the_colour_of_the_middle(values):
     surface = draw_heatmap(NINE, values, cell_size=30)
     assert surface.get_height() > 90
-    board = surface.subsurface((0, 0, 270, 90))
-    assert is_colour(squares(board, NINE)[1, 2:7], MIDDLE).all()
+    picture = surface.subsurface((0, 0, 270, 90))
+    assert is_colour(squares(picture, NINE)[1, 2:7], MIDDLE).all()
     assert is_colour(to_array(surface)[90:], MIDDLE).any()
 
 

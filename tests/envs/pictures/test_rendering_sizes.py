@@ -27,9 +27,9 @@ def box_of(pixels, colour):
 @pytest.mark.parametrize("cell_size", [2, 3, 6, 7, 20])
 def test_path_legends_show_dashes_and_crosses_that_are_drawn(cell_size):
     pixels = to_array(draw_paths(CORRIDOR, [FAILURE], [False], cell_size=cell_size, max_opacity=1))
-    board, legend = np.split(pixels, [3 * cell_size])
-    inside = is_colour(board[:, 10 * cell_size : 20 * cell_size], PALETTE.failure).sum(axis=0)
-    end = is_colour(board[:, 38 * cell_size : 40 * cell_size], PALETTE.failure).any(axis=1).sum()
+    picture, legend = np.split(pixels, [3 * cell_size])
+    inside = is_colour(picture[:, 10 * cell_size : 20 * cell_size], PALETTE.failure).sum(axis=0)
+    end = is_colour(picture[:, 38 * cell_size : 40 * cell_size], PALETTE.failure).any(axis=1).sum()
     has_dashes, has_cross = inside.min() == 0, end > inside.max()
     assert (has_dashes, has_cross) == ((True, True) if cell_size >= 7 else (False, False))
     swatch = box_of(legend, PALETTE.failure)
@@ -46,7 +46,7 @@ def test_path_legends_have_no_cross_where_nothing_failed(paths):
 
 
 @pytest.mark.parametrize(("cell_size", "shapes"), [(1, "full"), (2, "full"), (3, "frame"), (6, "frame"), (7, "round")])
-def test_marker_legends_show_the_shapes_of_the_board(cell_size, shapes):
+def test_marker_legends_show_the_shapes_of_the_picture(cell_size, shapes):
     pixels = to_array(draw_layout(CORRIDOR, cell_size=cell_size, legend=True))
     for part in np.split(pixels, [3 * cell_size]):
         start, goal = box_of(part, PALETTE.start), box_of(part, PALETTE.goal)
@@ -59,9 +59,9 @@ def test_65_by_65_squares_have_shapes_at_their_default_size():
     walls = np.ones((65, 65), bool)
     walls[1, 1:-1] = False
     layout = MazeLayout(walls, (1, 1), (1, 63))
-    board = to_array(draw_paths(layout, [FAILURE[:5]], [False], legend=False, max_opacity=1))
-    assert board.shape == (65 * 7, 65 * 7, 3)
-    start, goal, end = (board[7:14, 7 * column : 7 * column + 7] for column in (1, 63, 5))
+    picture = to_array(draw_paths(layout, [FAILURE[:5]], [False], legend=False, max_opacity=1))
+    assert picture.shape == (65 * 7, 65 * 7, 3)
+    start, goal, end = (picture[7:14, 7 * column : 7 * column + 7] for column in (1, 63, 5))
     ring, star = is_colour(start, PALETTE.start), is_colour(goal, PALETTE.goal)
     assert (ring.any(), ring[0].all(), ring[3, 3]) == (True, False, False)
     assert (star[3, 3], star[0].all()) == (True, False)
