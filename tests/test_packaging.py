@@ -1,5 +1,6 @@
 """The package as it is installed: light imports, registered ids, no global `envs`, and use from the repository."""
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -135,6 +136,7 @@ def test_ids_that_name_the_module_need_no_import(tmp_path):
 
 def test_entry_points():
     (plugin,) = [e for e in metadata.entry_points(group="gymnasium.envs") if e.value.startswith("sera_maze")]
+    importlib.import_module("sera_maze")
     before = {name: spec for name, spec in gym.registry.items() if name.startswith("SeraMaze/")}
     assert len(before) == 21
     plugin.load()()  # a second registration changes nothing
@@ -182,3 +184,14 @@ def test_public_names():
     assert sera_maze.__version__ == metadata.version("sera-maze")
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = sera_maze.Nothing
+
+
+@pytest.mark.parametrize(
+    "room", ["algorithm", "allocation", "coverage", "exact", "policies", "runs", "sampling", "viewer"]
+)
+def test_a_room_carries_its_public_names(room):
+    door = importlib.import_module(f"sera_maze.{room}")
+    assert len(set(door.__all__)) == len(door.__all__) > 0
+    for name in door.__all__:
+        assert getattr(door, name) is not None
+        assert name in dir(door)
