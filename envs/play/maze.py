@@ -19,7 +19,7 @@ from sera_maze.envs.layouts.text import Cell
 from sera_maze.envs.pictures.cell_sizes import choose_cell_size
 from sera_maze.envs.play.observations import ENCODERS, Encoder, observation_space
 from sera_maze.envs.play.prompt_queue import PromptSource, check_prompt
-from sera_maze.envs.play.rules import MAX_RESET_SEED, RENDER_MODES, MazeRules, choose_pool
+from sera_maze.envs.play.rules import MAX_RESET_SEED, RENDER_MODES, Fixed, MazeRules, choose_pool
 from sera_maze.envs.pools.fresh import FreshMazes, Mazes
 from sera_maze.envs.pools.pool import MazePool
 
@@ -99,6 +99,8 @@ class MazeEnv(gym.Env[Any, Any]):
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 10}  # type: ignore[misc]
+    pool = Fixed[Mazes]()
+    rules = Fixed[MazeRules]()
 
     def __init__(
         self,
@@ -136,6 +138,7 @@ class MazeEnv(gym.Env[Any, Any]):
         if cell_size is not None:
             choose_cell_size(cell_size, self.pool.size)
         self._prompts = PromptSource(len(self.pool))
+        self._mazes = self.pool  # for `reset`, which runs often: reading a plain attribute is faster
         self._over = True
         self._cell_size = cell_size
         self._window: Any = None
@@ -193,13 +196,13 @@ class MazeEnv(gym.Env[Any, Any]):
         """
         seed = None if seed is None else check_int("seed", seed, 0, MAX_RESET_SEED)
         chosen = as_options(options)
-        pool, prompt = self._options(chosen) if chosen else (self.pool, None)
+        pool, prompt = self._options(chosen) if chosen else (self._mazes, None)
         super().reset(seed=seed)
         if seed is not None:
             self._prompts.seed(seed)
         if prompt is None:
             prompt = self._prompts.next(lambda: self.np_random)
-        self._prompt = NO_PROMPT if pool is not self.pool else prompt
+        self._prompt = NO_PROMPT if pool is not self._mazes else prompt
         if isinstance(pool, FreshMazes):
             pool, prompt = MazePool.from_layouts([pool[prompt]]), 0
         self._pool, self._index = pool, prompt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Generic, TypeVar, get_args
 
 from sera_maze.envs.generating.spec import MAX_SEED, MAX_SIDE, MazeSpec
 from sera_maze.envs.ground.checks import as_sides, check_choice, check_int
@@ -19,6 +19,7 @@ RENDER_MODES = ("human", "rgb_array", "ansi")
 _PAPERS_MAX_STEPS, _PAPERS_SQUARES = 180, 17 * 17
 DEFAULT_NUM_MAZES = 1024
 MAX_RESET_SEED = 2**128
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,28 @@ class MazeRules:
         if self.max_steps is not None:
             return self.max_steps
         return round(_PAPERS_MAX_STEPS * self.size[0] * self.size[1] / _PAPERS_SQUARES)
+
+
+class Fixed(Generic[Value]):
+    """An attribute that an environment is made with: all the rest was made from it, so a later value is refused."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, environment: Any, owner: type | None = None) -> Value:
+        if environment is None:
+            return self  # type: ignore[return-value]
+        try:
+            found: Value = environment.__dict__[self.name]
+        except KeyError:
+            raise AttributeError(f"{type(environment).__name__} has no {self.name} yet") from None
+        return found
+
+    def __set__(self, environment: Any, value: Value) -> None:
+        if self.name in environment.__dict__:
+            kind = type(environment).__name__
+            raise AttributeError(f"the {self.name} of a {kind} cannot be changed; build another environment")
+        environment.__dict__[self.name] = value
 
 
 def choose_pool(

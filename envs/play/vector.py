@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from sera_maze.envs.ground.checks import as_integer, as_list, as_options, check_choice, check_int
 from sera_maze.envs.ground.random_bits import prompt_key
+from sera_maze.envs.layouts.layout import MazeLayout
 from sera_maze.envs.layouts.moves import ACTION_NAMES, action_masks
 from sera_maze.envs.pictures.cell_sizes import choose_cell_size
 from sera_maze.envs.play import stepping
 from sera_maze.envs.play.maze import MazeEnv, picture
 from sera_maze.envs.play.observations import observation_space
 from sera_maze.envs.play.prompt_queue import check_prompt
-from sera_maze.envs.play.rules import MAX_RESET_SEED, MazeRules, choose_pool
+from sera_maze.envs.play.rules import MAX_RESET_SEED, Fixed, MazeRules, choose_pool
 from sera_maze.envs.play.vector_observations import VECTOR_ENCODERS
 from sera_maze.envs.pools.pool import MazePool
 
@@ -67,6 +68,9 @@ class MazeVectorEnv(VectorEnv[Any, Any, Any]):
     Raises:
         ValueError, TypeError: for an argument outside its range, naming it and what is allowed.
     """
+
+    pool = Fixed[MazePool]()
+    rules = Fixed[MazeRules]()
 
     def __init__(
         self,
@@ -150,6 +154,16 @@ class MazeVectorEnv(VectorEnv[Any, Any, Any]):
         return len(self.pool)
 
     @property
+    def layouts(self) -> tuple[MazeLayout, ...]:
+        """The maze of each environment's present episode.
+
+        Raises:
+            ResetNeeded: before the first reset.
+        """
+        self._check_started()
+        return tuple(self.pool[prompt] for prompt in self._state.prompt.tolist())
+
+    @property
     def prompts_digest(self) -> str:
         """See `MazeEnv.prompts_digest`."""
         return self.pool.digest
@@ -193,8 +207,8 @@ class MazeVectorEnv(VectorEnv[Any, Any, Any]):
         Args:
             seed: restarts the order of drawn prompts: an int s seeds environment n with s + n, a list gives one seed
                 (or None, to go on) for each environment.
-            options: {"prompt": i} with one prompt for all or (N,) of them; {"reset_mask": (N,) bool array}, at least
-                one of it True, to reset only those environments.
+            options: {"prompt": i} with one prompt for all or (N,) of them, None where it is drawn as usual;
+                {"reset_mask": (N,) bool array}, at least one of it True, to reset only those environments.
 
         Raises:
             ValueError, TypeError: for other options, prompts or seeds out of range, or arrays of another length;
@@ -340,7 +354,9 @@ class MazeVectorEnv(VectorEnv[Any, Any, Any]):
             prompts = [prompt] * self.num_envs if is_one else as_list("options['prompt']", prompt, "one or N prompts")
             if len(prompts) != self.num_envs:
                 raise ValueError(f"options['prompt'] holds {len(prompts)} prompts; give one, or {self.num_envs}")
-            chosen[:] = [check_prompt(p, self.num_prompts, f"options['prompt'][{n}]") for n, p in enumerate(prompts)]
+            for n, each in enumerate(prompts):
+                if is_one or each is not None:
+                    chosen[n] = check_prompt(each, self.num_prompts, f"options['prompt'][{n}]")
         return mask.copy(), chosen
 
     def _checked_actions(self, actions: Any) -> NDArray[np.int64]:

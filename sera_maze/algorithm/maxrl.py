@@ -110,6 +110,7 @@ class MaxRL(ResumableAlgorithm):
         self.token_mean, self.clip_range, self.critic_coef, self.sampler = token_mean, clip_range, critic_coef, sampler
         self.total_rollouts = 0
         self.total_updates: int | None = None
+        self._setup = {}
         self.last_figures: dict[str, float] = {}
         super().__init__(
             policy, env,  # type: ignore[arg-type]
@@ -149,6 +150,7 @@ class MaxRL(ResumableAlgorithm):
         sampler = choose_sampler(self.policy, self.env, seed, self.sampler)
         if self.verbose >= 1 and self.sampler == "auto" and sampler.reason:
             print(f"{sampler.activity}: {sampler.reason}.")  # noqa: T201 (as SB3 tells what it does)
+        self._setup = {name: getattr(self, name) for name in ("prompts_per_batch", "success", "sampler")}
         self.rollout_sampler = sampler
         self.prompt_order = PromptOrder(sampler.num_prompts, self.prompts_per_batch, seed)
         self.success_estimator = make_estimator(self.success, self.allocator, sampler, self.device)
@@ -175,7 +177,16 @@ class MaxRL(ResumableAlgorithm):
         return self.options.most_rollouts
 
     def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
-        """Go on with other environments of the same spaces; the success history starts anew with other prompts."""
+        """Go on with other environments of the same spaces; the success history starts anew with other prompts.
+
+        Raises:
+            ValueError: for other spaces; or within a batch, whose rollouts are of the environments before.
+        """
+        if self._batch_start is not None:
+            raise ValueError(
+                "set_env was called within a batch, whose rollouts are of the environments before: call it from a "
+                "callback's _on_rollout_start, or between two calls of learn"
+            )
         before = vars(self).copy()
         try:
             super().set_env(env, force_reset)
@@ -249,8 +260,10 @@ class MaxRL(ResumableAlgorithm):
             raise
 
     def _run_batch(self, callback: BaseCallback, log: Callable[[], None] | None) -> None:
+        self._check_setup()
         prompts = self.prompt_order.next_batch().to(self.device)
         self.policy.set_training_mode(False)
+        fixed = self._fixed_in_batch()
         # One variant of the policy for all of the batch; `self.policy`, which callbacks see, stays as it is.
         policy = varied(self.policy, np.random.default_rng([self.seed or 0, _VARIANT, self._n_updates]))
         estimate = self.estimate(prompts, policy)
@@ -262,6 +275,12 @@ class MaxRL(ResumableAlgorithm):
             {"rollouts": rollouts, "allocation": allocation, "probability": probability, "bounds": self.bounds}
         )
         callback.on_rollout_end()
+        for name, value in self._fixed_in_batch().items():
+            if value != fixed[name]:
+                raise ValueError(
+                    f"a callback changed {name} within a batch, whose rollouts are of the one before: do so in "
+                    "_on_rollout_start, or between two calls of learn"
+                )
         self._update_current_progress_remaining(self.num_timesteps, self._total_timesteps)
         with uninterrupted():  # all of it or nothing, so that what is saved after Ctrl-C fits together
             totals = Totals.of(rollouts, self.team)
@@ -276,6 +295,24 @@ class MaxRL(ResumableAlgorithm):
             self._batch_start = None
             if log is not None:
                 log()
+
+    def _check_setup(self) -> None:
+        """Check the options that attributes say, and that those which prompts were set up with are still the same."""
+        options = self.options
+        for name, used in self._setup.items():
+            if getattr(options, name) != used:
+                raise ValueError(
+                    f"{name} was changed from {used!r} to {getattr(options, name)!r}, but the prompts were set up with "
+                    "the former: call set_env(model.get_env()) after changing it"
+                )
+
+    def _fixed_in_batch(self) -> dict[str, Any]:
+        """What the rollouts of a batch come from, and its loss needs as it was."""
+        return {
+            "model.policy": id(self.policy),
+            "the policy's parameters": [parameter._version for parameter in self.policy.parameters()],
+            "model.rollouts_per_prompt": self.rollouts_per_prompt,
+        }
 
     def _reporter(self, callback: BaseCallback) -> Report:
         """What a sampler calls for each simulated time step: it counts, and asks the callback whether to go on."""

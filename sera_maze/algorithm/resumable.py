@@ -54,6 +54,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
     success_estimator: SuccessEstimator
     success: str
     team: Team = Alone()
+    _setup: dict[str, Any]  # the options that the prompts were set up with
     _batch_start: BatchStart | None = None
     _kept_prompts: PromptState | None = None
     _log_folder: str | None = None
@@ -244,7 +245,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         """Go on with other environments of the same spaces, any number of them."""
         wrapped = self._wrap_env(env, self.verbose)
         check_spaces(wrapped, self.observation_space, self.action_space)
-        self._kept_prompts, self._batch_start = self.prompt_state(), None
+        self._kept_prompts = self.prompt_state()
         self.n_envs = wrapped.num_envs  # SB3 wants it unchanged, but groups do not depend on it
         super().set_env(wrapped, force_reset)
 
@@ -255,7 +256,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         success = {name: tensor.cpu() for name, tensor in self.success_estimator.state_dict().items()}
         sampler = self.rollout_sampler
         return PromptState(
-            sampler.num_prompts, sampler.prompts_digest, self.prompt_order.state_dict(), self.success, success
+            sampler.num_prompts, sampler.prompts_digest, self.prompt_order.state_dict(), self._setup["success"], success
         )
 
     def restore_prompts(self) -> None:
@@ -336,7 +337,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
 
     def _excluded_save_params(self) -> list[str]:
         made_again = ["rollout_sampler", "success_estimator", "prompt_order"]
-        return [*super()._excluded_save_params(), "_batch_start", "team", *made_again]
+        return [*super()._excluded_save_params(), "_batch_start", "_setup", "team", *made_again]
 
 
 @contextmanager

@@ -94,7 +94,7 @@ def locked(folder: Path) -> Iterator[None]:
     Raises:
         ValueError: if one does already.
     """
-    lock = FileLock(folder / _LOCK, timeout=0)
+    lock = FileLock(folder / _LOCK, timeout=0, fallback_to_soft=False)
     try:
         lock.acquire()
     except Timeout:

@@ -59,8 +59,18 @@ def plain_mazes(env: VecEnv) -> PlainMazes | str:
 
 
 def _unwatched(env: gym.Env) -> gym.Env:
-    """The environment under the wrappers that only watch."""
+    """The environment under the wrappers that only watch.
+
+    Raises:
+        ValueError: if a wrapper was given mazes or rules, which the environment does not play by.
+    """
     while isinstance(env, gym.Wrapper) and type(env) in _WATCHERS:
+        for name in ("pool", "rules"):
+            if name in vars(env):
+                raise ValueError(
+                    f"{name} was set on the wrapper {type(env).__name__}, which changes nothing in the environment "
+                    "under it: build another environment"
+                )
         if isinstance(env, Monitor) and env.results_writer is not None:
             return env
         env = env.env

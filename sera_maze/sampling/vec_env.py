@@ -10,8 +10,14 @@ from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
+from sera_maze.envs.ground.checks import as_options
+from sera_maze.envs.play.maze import MazeEnv
+from sera_maze.envs.play.prompt_queue import check_prompt
 from sera_maze.envs.play.vector import MazeVectorEnv
 from sera_maze.envs.pools.prompts import NumberedPrompts, Prompts
+
+# What one environment calls otherwise than all of them together.
+_OF_ONE = {"observation_space": "single_observation_space", "action_space": "single_action_space"}
 
 
 class SharedVecEnv(VecEnv):
@@ -47,7 +53,7 @@ class SharedVecEnv(VecEnv):
         return [False] * len(self._indices(indices))
 
     def _indices(self, indices: VecEnvIndices) -> list[int]:
-        return list(self._get_indices(indices))
+        return [range(self.num_envs)[index] for index in self._get_indices(indices)]
 
 
 class MazeVecEnv(SharedVecEnv):
@@ -73,7 +79,7 @@ class MazeVecEnv(SharedVecEnv):
         self._actions: np.ndarray = np.zeros(num_envs, np.int64)
         self._pending: dict[int, list[int]] = {}
         super().__init__(num_envs, self.env.single_observation_space, self.env.single_action_space)
-        self.render_mode = self.env.render_mode
+        self.metadata = dict(MazeEnv.metadata)  # as a DummyVecEnv has it
 
     @property
     def pool(self) -> Any:
@@ -91,15 +97,36 @@ class MazeVecEnv(SharedVecEnv):
         return self.env.num_prompts
 
     def reset(self) -> Any:
-        """Start an episode in every environment; return N observations."""
+        """Start an episode in every environment; return N observations.
+
+        Raises:
+            ValueError, TypeError: for options, set by `set_options`, other than {"prompt": i}; see `MazeEnv`.
+        """
         if self._pending:
             self._hand_over()
         seeds = [None if seed is None else int(seed) for seed in self._seeds]
-        observations, infos = self.env.reset(seed=seeds)
+        observations, infos = self.env.reset(seed=seeds, options=self._reset_options_of_all())
         self.reset_infos = [{"prompt": int(prompt)} for prompt in infos["prompt"]]
         self._reset_seeds()
         self._reset_options()
         return observations
+
+    def _reset_options_of_all(self) -> dict[str, Any] | None:
+        """What `set_options` has set, as `MazeVectorEnv` takes it."""
+        if len(self._options) != self.num_envs:
+            raise ValueError(
+                f"set_options was given {len(self._options)} dicts; give one, or one for each of {self.num_envs} "
+                "environments"
+            )
+        prompts: list[int | None] = [None] * self.num_envs
+        for n, options in enumerate(self._options):
+            for name, value in as_options(options).items():
+                if name != "prompt":
+                    raise ValueError(
+                        f"reset option {name!r} of environment {n} is not known; allowed in a MazeVecEnv is 'prompt'"
+                    )
+                prompts[n] = check_prompt(value, self.num_prompts, f"options['prompt'] of environment {n}")
+        return None if prompts == [None] * self.num_envs else {"prompt": prompts}
 
     def step_async(self, actions: np.ndarray) -> None:
         """Keep the actions (N,) for `step_wait`."""
@@ -140,19 +167,25 @@ class MazeVecEnv(SharedVecEnv):
         self.env.assign(rows)
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """An attribute, which all environments share, once for each of ``indices``."""
-        return [getattr(self.env, attr_name)] * len(self._indices(indices))
+        """An attribute of each environment in ``indices``, by the name that it has in `MazeEnv`; most are shared."""
+        wanted = self._indices(indices)
+        if attr_name == "layout":
+            layouts = self.env.layouts
+            return [layouts[index] for index in wanted]
+        return [getattr(self.env, _OF_ONE.get(attr_name, attr_name))] * len(wanted)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Call ``assign`` or ``action_masks`` for each of ``indices``."""
-        if method_name == "action_masks":
-            masks = self.env.action_masks()
-            return [masks[index] for index in self._indices(indices)]
+        """Call ``assign``, ``action_masks`` or ``render`` for each of ``indices``."""
+        if method_name in ("action_masks", "render"):
+            found = getattr(self.env, method_name)(*method_args, **method_kwargs)
+            return [None if found is None else found[index] for index in self._indices(indices)]
         if method_name == "assign":
             return super().env_method(method_name, *method_args, indices=indices, **method_kwargs)
-        raise AttributeError(f"a MazeVecEnv has no method {method_name!r}; there are 'assign' and 'action_masks'")
+        raise AttributeError(
+            f"a MazeVecEnv has no method {method_name!r}; there are 'assign', 'action_masks', 'render'"
+        )
 
     def get_images(self) -> Sequence[np.ndarray | None]:
         """A picture of each environment, with render_mode="rgb_array"."""

@@ -290,3 +290,91 @@ def test_nothing_is_assigned_after_a_callback_has_stopped_a_batch(kind):
         played.append([info["prompt"] for info in env.reset_infos])
     for prompts in np.array(played).T:
         assert len(set(prompts.tolist())) > 2
+
+
+def change_env(model):
+    model.set_env(maze_env())
+
+
+def change_policy(model):
+    model.policy = model.policy.at(iterations=6)
+
+
+def change_parameters(model):
+    with torch.no_grad():
+        next(iter(model.policy.parameters())).add_(0.1)
+
+
+def change_rollouts(model):
+    model.rollouts_per_prompt = 8
+
+
+@pytest.mark.parametrize("hook", ["_on_step", "_on_rollout_end"])
+@pytest.mark.parametrize("change", [change_env, change_policy, change_parameters, change_rollouts])
+@pytest.mark.parametrize("sampler", ["map", "step"])
+def test_what_a_batch_was_sampled_from_cannot_be_changed_under_it(hook, change, sampler):
+    """Its gradient, and the history, would be those of other mazes, or of another policy."""
+    model = make(SERA, ENVS["vector"](), sampler=sampler)
+    model.learn(10**9, total_updates=2)
+    env, steps = model.env, model.num_timesteps
+    before, history = parameters(model), model.success_estimator.state_dict()
+    callback = Steps()
+    setattr(callback, hook, lambda: change(model) is None)
+    with pytest.raises(ValueError, match=r"within a batch, whose rollouts are of .* before.*_on_rollout_start"):
+        model.learn(10**9, callback, reset_num_timesteps=False)
+    assert model.env is env
+    assert (model.updates, model.num_timesteps) == (2, steps)
+    assert change is change_parameters or torch.equal(parameters(model), before)
+    for name, tensor in model.success_estimator.state_dict().items():
+        assert torch.equal(tensor, history[name])
+    model.learn(10**9, total_updates=3, reset_num_timesteps=False)
+    assert model.updates == 3
+
+
+def test_environments_may_be_changed_as_a_batch_begins():
+    model, other = make(SERA), MazePool.generate(5, 5, seed=9, endpoints="random")
+    seen = []
+
+    class Change(Steps):
+        def _on_rollout_start(self):
+            if self.model.updates == 1:
+                self.model.set_env(MazeEnv(other, on_wall="stay", max_steps=12))
+
+        def _on_rollout_end(self):
+            seen.append(self.model.num_prompts)
+
+    model.learn(10**9, Change(), total_updates=3)
+    assert seen == [9, 5, 5]
+    assert len(model.success_estimator.probability(torch.arange(5))) == 5
+
+
+def test_what_the_loss_reads_may_be_changed_under_a_batch():
+    """As callbacks of SB3 anneal a rate or a coefficient: it counts from the next update on."""
+    models = [make(SERA) for _ in range(2)]
+
+    def change(callback):
+        callback.model.ent_coef, callback.model.lr_schedule = 0.5, lambda _: 1e-2
+
+    models[0].ent_coef, models[0].lr_schedule = 0.5, lambda _: 1e-2
+    models[0].learn(10**9, total_updates=1)
+    models[1].learn(10**9, Steps(change), total_updates=1)
+    assert torch.equal(parameters(models[0]), parameters(models[1]))
+
+
+@pytest.mark.parametrize(("name", "value"), [("prompts_per_batch", 5), ("success", "critic"), ("sampler", "step")])
+def test_options_that_the_prompts_were_set_up_with_count_after_set_env(name, value):
+    model = make(SERA)
+    setattr(model, name, value)
+    with pytest.raises(ValueError, match=rf"{name} was changed from .* to {value!r}.*set_env\(model.get_env\(\)\)"):
+        model.learn(10**9, total_updates=1)
+    model.set_env(model.get_env())
+    model.learn(10**9, total_updates=1)
+    assert model.updates == 1
+    assert model.prompt_order.batch_size == model.prompts_per_batch
+
+
+def test_an_attribute_out_of_range_is_told_as_the_argument_is():
+    model = make(SERA)
+    model.advantage = "rlo"
+    with pytest.raises(ValueError, match="advantage='rlo'"):
+        model.learn(10**9, total_updates=1)

@@ -318,17 +318,23 @@ def test_two_processes_do_not_train_in_one_folder(run, capsys):
     assert "another process is training" in capsys.readouterr().err
 
 
-def refuse(error):
-    def acquire(*_, **__):
-        raise error
+@pytest.fixture
+def flock(monkeypatch):
+    """Let the system's call answer with an error number."""
+    fcntl = pytest.importorskip("fcntl")
 
-    return acquire
+    def answer(number):
+        def refuse(*_):
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(fcntl, "flock", refuse)
+
+    return answer
 
 
-@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, None])
-def test_where_files_cannot_be_locked_there_is_a_warning(tmp_path, monkeypatch, number):
-    error = NotImplementedError("no flock") if number is None else OSError(number, os.strerror(number))
-    monkeypatch.setattr("filelock.FileLock.acquire", refuse(error))
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_where_files_cannot_be_locked_there_is_a_warning(tmp_path, flock, number):
+    flock(number)
     with pytest.warns(RuntimeWarning, match="cannot lock files") as told, locked(tmp_path):
         entered = True
     assert entered
@@ -336,9 +342,16 @@ def test_where_files_cannot_be_locked_there_is_a_warning(tmp_path, monkeypatch, 
     assert told[0].filename == __file__
 
 
-def test_other_errors_of_the_lock_are_told_as_they_are(tmp_path, monkeypatch):
-    monkeypatch.setattr("filelock.FileLock.acquire", refuse(OSError(errno.ENOSPC, "disk full")))
-    with pytest.raises(OSError, match="disk full"), locked(tmp_path):
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.EWOULDBLOCK])
+def test_only_a_lock_that_is_held_means_another_process(tmp_path, flock, number):
+    flock(number)
+    with pytest.raises(ValueError, match="another process is training"), locked(tmp_path):
+        pass
+
+
+def test_other_errors_of_the_lock_are_told_as_they_are(tmp_path, flock):
+    flock(errno.ENOSPC)
+    with pytest.raises(OSError, match="No space left"), locked(tmp_path):
         pass
 
 
