@@ -42,6 +42,8 @@ _COUNTERS = (
     "num_timesteps", "_n_updates", "total_rollouts", "total_updates", "_episode_num", "_current_progress_remaining",
     "_total_timesteps", "_num_timesteps_at_start",
 )  # fmt: skip
+# Signals by which a training may be stopped, as far as the system has them.
+STOPS = [signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if name in signal.Signals.__members__]
 _NOT_KEPT = {"policy", "env", "device", "_init_setup_model"}
 
 
@@ -342,9 +344,8 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold Ctrl-C, and SIGTERM where it means the same, back until the block has ended, so that all of it happens."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    handlers = {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
+    """Hold Ctrl-C, and what means the same, back until the block has ended, so that all of it happens."""
+    handlers = {number: handler for number in STOPS if callable(handler := signal.getsignal(number))}
     if threading.current_thread() is not threading.main_thread():
         handlers = {}  # Python cannot set handlers here
     held: list[int] = []

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
-import shlex
+import itertools
 import signal
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +23,7 @@ from sera_maze.envs.ground.atomic_files import check_folder
 from sera_maze.runs.config import PRESETS, RunConfig
 
 SOLVED, FAILED = "solved.png", "failed.png"
-_WITH_RESUME = ("--resume", "--device", "--threads")
+_WITH_RESUME = ("--resume", "--device", "--threads", "--updates")
 _STOPPED = 130  # the exit status of a program that Ctrl-C ended
 
 
@@ -38,7 +40,7 @@ class Train:
     out: Annotated[Path | None, unless_given("runs/DATE-PRESET")] = None
     """Folder of the run."""
     resume: Annotated[Path | None, unless_given("a new run")] = None
-    """Go on with the run in this folder; its own config is used."""
+    """Go on with the run in this folder, or with --updates make it longer; the rest is its own config."""
     device: str = "auto"
     """cpu, cuda or auto."""
     threads: Annotated[int | None, unless_given("as many as cores")] = None
@@ -66,45 +68,96 @@ class Train:
 
     def run(self, console: Console) -> int:
         """Train, and return the exit status."""
+        named = self.resume or self.out
+        folder = _new_folder(self.preset) if named is None else named
+        try:
+            return self._train(console, folder)
+        finally:
+            if named is None:
+                with suppress(OSError):
+                    folder.rmdir()  # where the run was refused: only empty folders go
+                    folder.parent.rmdir()
+
+    def _train(self, console: Console, folder: Path) -> int:
         from sera_maze.runs import folder as run_folder  # torch and Stable-Baselines3 load only here
         from sera_maze.runs import maze_task
 
         run_folder.set_threads(self.threads)
         device = run_folder.checked_device(self.device)
-        folder = self.resume or self.out or _new_folder(self.preset)
         if folder == Path() and self.resume is None:
             raise ValueError("--out is empty or the present folder; name a folder for the run")
         check_folder("--out" if self.resume is None else "--resume", folder)
-        quoted = shlex.quote(str(folder))
+        quoted = run_folder.as_argument(folder)
         if self.resume is not None:
-            self._refuse_changes()
-            config = RunConfig.load(run_folder.require_run(folder))
+            config = self._resumed(RunConfig.load(run_folder.require_run(folder)), console)
         else:
             if (folder / run_folder.CONFIG).exists():
                 raise ValueError(f"{folder} already holds a run; go on with --resume {quoted}, or choose another --out")
             config = RunConfig.of(**options_of(self.options))
         console.print(f"run folder: {folder}")
-        terminated = signal.signal(signal.SIGTERM, signal.default_int_handler)  # it is a stop, like Ctrl-C
         try:
-            evaluation = maze_task.train(config, folder, console, resume=self.resume is not None, device=device)
+            with _signals_as_stops():
+                evaluation = maze_task.train(config, folder, console, resume=self.resume is not None, device=device)
         except KeyboardInterrupt:
             is_begun = (folder / run_folder.CONFIG).exists()
             console.print(f"stopped; go on with: sera-maze train --resume {quoted}" if is_begun else "stopped")
             return _STOPPED
-        finally:
-            signal.signal(signal.SIGTERM, terminated)
         console.print(Markdown(evaluation.markdown()))
         pictures = [path for path in (folder / SOLVED, folder / FAILED) if path.exists()]
         console.print(f"pictures: {', '.join(map(str, pictures))}")
         console.print(f"curves: tensorboard --logdir {quoted}")
         return 0
 
-    def _refuse_changes(self) -> None:
+    def _resumed(self, config: RunConfig, console: Console) -> RunConfig:
+        """The config of a run that goes on, with more updates where they are asked for."""
         changed = [name for name in self.given if name not in _WITH_RESUME]
         if changed:
-            raise ValueError(f"--resume goes on with the run's own config; leave out {changed[0]}")
+            raise ValueError(
+                "--resume goes on with the run's own config, of which only --updates may change; leave out "
+                f"{changed[0]}"
+            )
+        if "--updates" not in self.given:
+            return config
+        longer = config.changed({"updates": options_of(self.options)["updates"]})
+        if longer.updates < config.updates:
+            raise ValueError(
+                f"--updates {longer.updates} is less than the run's own {config.updates}; a run can be made longer, "
+                "not shorter"
+            )
+        if longer.updates > config.updates:
+            console.print(
+                f"{longer.updates} updates instead of {config.updates}: the learning rate, which falls linearly to "
+                f"zero over all updates, goes on from {1 - config.updates / longer.updates:.0%} of the first one where "
+                f"it would have been at zero"
+            )
+        return longer
+
+
+@contextmanager
+def _signals_as_stops() -> Iterator[None]:
+    """Let SIGTERM, and SIGHUP where a closed terminal sends it, stop a training as Ctrl-C does."""
+    from sera_maze.algorithm.resumable import STOPS
+
+    # Not what is ignored, as nohup has it, or was set by other means than Python's.
+    numbers = [number for number in STOPS if signal.getsignal(number) not in (signal.SIG_IGN, None)]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []  # Python cannot set handlers here
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _new_folder(preset: str) -> Path:
+    """A folder of the present second, made here, so that no other run takes it."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    return Path("runs") / f"{stamp}-{preset}"
+    for number in itertools.count(1):
+        folder = Path("runs") / (f"{stamp}-{preset}" if number == 1 else f"{stamp}-{preset}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return folder
+    raise AssertionError("count has no end")

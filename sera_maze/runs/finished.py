@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -17,7 +16,7 @@ from sera_maze.coverage.callback import read_history
 from sera_maze.coverage.unbiased import coverage
 from sera_maze.envs.ground.options import differences, leaves
 from sera_maze.runs.config import MADE_BY, Config, ScriptConfig, load_config
-from sera_maze.runs.folder import COVERAGE, TABLE, require_run
+from sera_maze.runs.folder import COVERAGE, TABLE, as_argument, require_run
 from sera_maze.runs.maze_task import held_out_pool
 
 
@@ -78,7 +77,7 @@ def read_run(folder: Path) -> Run:
         ValueError: if its files are not those of one run.
     """
     config = load_config(require_run(folder))
-    remedy = f"finish it with: sera-maze train --resume {shlex.quote(str(folder))}"
+    remedy = f"finish it with: sera-maze train --resume {as_argument(folder)}"
     if isinstance(config, ScriptConfig):
         remedy = "finish it: run its script again"
     path, log = folder / f"{TABLE}.json", folder / COVERAGE

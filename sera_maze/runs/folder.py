@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import shlex
+import subprocess
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,8 +24,14 @@ from sera_maze.storage.files import POINTER
 
 CONFIG, CHECKPOINT, LOGS, TABLE, COVERAGE = "config.json", "checkpoint", "tensorboard", "evaluation", "coverage.jsonl"
 _LOCK = ".lock"
+_WINDOWS = os.name == "nt"
 _CANNOT_LOCK = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
+
+
+def as_argument(path: Path) -> str:
+    """A path as the shell of this system takes it on a command line."""
+    return subprocess.list2cmdline([str(path)]) if _WINDOWS else shlex.quote(str(path))
 
 
 def require_run(folder: Path) -> Path:
@@ -58,7 +65,7 @@ def open_run(folder: Path, device: str = "auto") -> tuple[MaxRL, RunConfig]:
     if not has_checkpoint(folder):
         raise FileNotFoundError(
             f"{folder} has no checkpoint so far: the run was stopped before its first; 'sera-maze train --resume "
-            f"{shlex.quote(str(folder))}' starts it again"
+            f"{as_argument(folder)}' starts it again"
         )
     return MaxRL.load(folder / CHECKPOINT, device=device), config
 

@@ -1,5 +1,6 @@
 """``sera-maze train`` and ``eval``: a run from the shell, its folder, and going on after a stop."""
 
+import csv
 import errno
 import json
 import os
@@ -8,19 +9,24 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from datetime import datetime
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from sera_maze.algorithm.checkpoint import read_checkpoint
+from sera_maze.cli import train as train_command
 from sera_maze.cli.app import main
 from sera_maze.envs.ground.options import leaves
 from sera_maze.envs.pools.pool import MazePool
 from sera_maze.runs.config import PRESETS, RunConfig
-from sera_maze.runs.folder import locked, open_run
+from sera_maze.runs.folder import as_argument, locked, open_run
 from sera_maze.runs.maze_task import held_out_pool, pools, unseen_pool
 
 TINY = {
@@ -100,7 +106,8 @@ def test_eval_prints_the_table_and_takes_other_mazes(run, capsys, tmp_path):
     assert "4 mazes of 9x9 squares" in capsys.readouterr().out
 
 
-def test_ctrl_c_saves_and_the_run_goes_on(tmp_path):
+@pytest.mark.parametrize("stop", ["SIGINT", "SIGHUP"])
+def test_ctrl_c_saves_and_the_run_goes_on(tmp_path, stop):
     """Interrupted at some moment, then resumed: counters go on and no step is logged twice."""
     folder = tmp_path / "stopped"
     process = subprocess.Popen(train(folder, updates=400), stdout=subprocess.PIPE, text=True)
@@ -108,7 +115,7 @@ def test_ctrl_c_saves_and_the_run_goes_on(tmp_path):
     while not (folder / "coverage.jsonl").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(getattr(signal, stop))
     shown, _ = process.communicate(timeout=60)
     assert process.returncode == 130, shown
     assert f"sera-maze train --resume {folder}" in " ".join(shown.split("\n"))
@@ -149,8 +156,49 @@ def test_runs_are_not_written_over(run, capsys):
     folder, _ = run
     assert main(["train", "--out", str(folder)]) == 2
     assert "already holds a run" in capsys.readouterr().err
-    assert main(["train", "--resume", str(folder), "--updates", "9"]) == 2
-    assert "leave out --updates" in capsys.readouterr().err
+    assert main(["train", "--resume", str(folder), "--seed", "9"]) == 2
+    assert "of which only --updates may change; leave out --seed" in capsys.readouterr().err
+    assert main(["train", "--resume", str(folder), "--updates", "7"]) == 2
+    assert "--updates 7 is less than the run's own 8" in capsys.readouterr().err
+
+
+def test_a_finished_run_can_be_made_longer(run, tmp_path, capsys):
+    folder = shutil.copytree(run[0], tmp_path / "longer")
+    assert main(["train", "--resume", str(folder), "--updates", "10"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "10 updates instead of 8: the learning rate" in shown
+    assert "from 20% of the first one" in shown
+    model, config = open_run(folder)
+    assert (model.updates, config.updates) == (10, 10)
+    with open(folder / "tensorboard" / "progress.csv", encoding="utf-8") as file:
+        rates = [float(x) for row in csv.DictReader(file) if (x := row["train/learning_rate"])]
+    # Of the tiny run, all updates are of the warmup, so that a rate is the schedule's times (update + 1) / 20.
+    assert rates[-2:] == pytest.approx([1e-3 * 0.2 * 9 / 20, 1e-3 * 0.1 * 10 / 20])
+
+
+def test_runs_of_one_second_have_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(train_command.datetime, "datetime", SimpleNamespace(now=lambda: datetime(2026, 1, 2, 3, 4, 5)))
+    with ThreadPoolExecutor(8) as pool:
+        folders = list(pool.map(lambda _: train_command._new_folder("quick"), range(8)))
+    assert len(set(folders)) == 8
+    assert Path("runs/20260102-030405-quick") in folders
+    assert Path("runs/20260102-030405-quick-8") in folders
+
+
+@pytest.mark.parametrize(("is_windows", "words"), [(False, "'a b/run'"), (True, '"a b/run"')])
+def test_commands_to_type_are_quoted_for_the_shell(is_windows, words, monkeypatch, tmp_path):
+    monkeypatch.setattr("sera_maze.runs.folder._WINDOWS", is_windows)
+    assert as_argument(Path("a b/run")) == words
+    assert as_argument(Path("run")) == "run"
+
+
+def test_a_run_in_a_thread(tmp_path):
+    """As in a notebook: only the main thread may set what signals do."""
+    words = train(tmp_path / "run", updates=1)[3:]
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(main, words).result() == 0
+    assert open_run(tmp_path / "run")[0].updates == 1
 
 
 def test_fresh_mazes(tmp_path):
