@@ -14,6 +14,7 @@ Cell = tuple[int, int]
 
 _WALL_SYMBOLS = "#█▓▒■⬛"
 _OPEN_SYMBOLS = " .·░□⬜\u00a0\u3000"
+_BLANKS = " \t\r\u00a0\u3000"  # that editors and copies leave behind a row
 _SYMBOLS = "'#' (wall), ' ' or '.' (open), 'S' (start), 'G' (goal), or the blocks █▓▒■⬛ (wall) and ░□⬜· (open)"
 MIN_SIDE = 3
 
@@ -27,11 +28,17 @@ def parse_text(text: str) -> list[str]:
     if not isinstance(text, str):
         raise TypeError(f"text must be a str, got {type(text).__name__}; for an array use MazeLayout(walls, ...)")
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-    lines = _without_margins(lines)
+    lines = _without_margins(_without_trailing_blanks(lines))
     dedented = textwrap.dedent("\n".join(lines)).split("\n") if lines else []
     # An indentation is taken off only if walls stand behind it: else it may be an open border, to be reported.
     rows = dedented if all(row[:1] and row[0] in _WALL_SYMBOLS for row in dedented) else lines
     return _halved(rows) if _is_double_width(rows) else rows
+
+
+def _without_trailing_blanks(lines: Sequence[str]) -> list[str]:
+    """Cut the blanks off that stand behind the drawing. Up to the end of its longest row they are open squares."""
+    width = max(len(line.rstrip(_BLANKS)) for line in lines)
+    return [line[:width] + line[width:].rstrip(_BLANKS) if line.strip(_BLANKS) else line for line in lines]
 
 
 def _without_margins(lines: Sequence[str]) -> list[str]:
@@ -40,9 +47,9 @@ def _without_margins(lines: Sequence[str]) -> list[str]:
     if not drawn:
         return []
     first, last = drawn[0], drawn[-1]
-    while first > 0 and len(lines[first - 1]) >= len(lines[drawn[0]]):
+    while first > 0 and len(lines[first - 1]) == len(lines[drawn[0]]):
         first -= 1
-    while last + 1 < len(lines) and len(lines[last + 1]) >= len(lines[drawn[-1]]):
+    while last + 1 < len(lines) and len(lines[last + 1]) == len(lines[drawn[-1]]):
         last += 1
     return list(lines[first : last + 1])
 

@@ -243,21 +243,31 @@ class MazePool:
     def from_folder(cls, folder: str | Path, pattern: str = "*.txt", *, drop_repeated: bool = False) -> MazePool:
         """Read a folder of drawings, one maze a file, in the order of the file names (see `MazeLayout.from_text`).
 
+        Hidden files, such as those that macOS leaves beside others, are passed over unless ``pattern`` names them.
+
         Raises:
             FileNotFoundError: if the folder has no such file.
             LayoutError: for a file that is not a maze; the message starts with its name.
             ValueError: if sizes differ or mazes repeat (``drop_repeated`` keeps the first).
         """
-        files = sorted(Path(folder).glob(pattern))
+        hidden = pattern.startswith(".")
+        files = [file for file in sorted(Path(folder).glob(pattern)) if hidden or not file.name.startswith(".")]
         if not files:
             raise FileNotFoundError(
                 f"no file matches {Path(folder) / pattern}; write one maze a file, with # walls, S and G"
             )
-        layouts = []
+        layouts: list[MazeLayout] = []
+        first: dict[MazeLayout, Path] = {}
         for file in files:
-            layouts.append(read_layout(file))
-            if layouts[-1].size != layouts[0].size:
-                raise ValueError(f"{file} has size {layouts[-1].size}, but {files[0]} has {layouts[0].size}")
+            layout = read_layout(file)
+            layouts.append(layout)
+            if layout.size != layouts[0].size:
+                raise ValueError(f"{file} has size {layout.size}, but {files[0]} has {layouts[0].size}")
+            if first.setdefault(layout, file) is not file and not drop_repeated:
+                raise ValueError(
+                    f"{file} holds the same maze as {first[layout]}; a pool holds different mazes: remove one of the "
+                    "files, or pass drop_repeated=True"
+                )
         provenance = {"made_by": "folder", "files": [file.name for file in files]}
         return cls.from_layouts(layouts, drop_repeated=drop_repeated, provenance=provenance)
 

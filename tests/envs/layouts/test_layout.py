@@ -153,6 +153,18 @@ class TestText:
     def test_drawings_of_the_corridor(self, text: str):
         assert MazeLayout.from_text(text) == CORRIDOR
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "#####\n#S G#\n#####  ", "#####  \n#S G#  \n#####  ", "##### \n#S G#\t\n#####",
+            "#####\n#S G#\u00a0\n#####\n",
+            "#####\u3000\n#S G#\n#####\r\n", "  #####\n  #S G#   \n  #####", "#####\n#S G#\n#####\n            \n",
+            "##########\n##SS  GG##   \n##########",
+        ],
+    )  # fmt: skip
+    def test_blanks_behind_a_row_are_no_part_of_it(self, text):
+        assert MazeLayout.from_text(text).to_text() == "#####\n#S G#\n#####"
+
     def test_default_drawing_with_squares_in_pairs(self):
         # Read as two characters a square, these would be the 3x4 maze with start and goal side by side.
         text = "########\n##S G ##\n########"
@@ -165,7 +177,8 @@ class TestText:
         [
             ("#####\n#S G\n#####", 1, 4, "ragged rows"),
             ("#####\n#S G##\n#####", 1, 5, "ragged rows"),
-            ("#####\n#S G#\n#####  ", 2, 5, "ragged rows"),
+            ("#####\n#S G#\n#### ", 2, 4, "the border is open"),
+            ("#####  \n#S G \n#####", 1, 4, "the border is open"),
             ("#####\n\n#S G#\n#####", 1, 0, "ragged rows"),
             ("#####\n#SxG#\n#####", 1, 2, "unknown symbol"),
             ("#####\n#S G\n###x#", 2, 3, "unknown symbol"),
