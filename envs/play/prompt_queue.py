@@ -8,6 +8,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, SupportsFloat, SupportsIndex, TypeAlias
 
 import gymnasium as gym
@@ -158,8 +159,9 @@ class QueuedPrompts:
     @property
     def digest(self) -> str | None:
         """The same for the same prompts; None if one is not what JSON can hold."""
+        seeds = _as_range(self.entries)
         try:
-            listed = repr(self.entries) if isinstance(self.entries, range) else json.dumps(self.entries)
+            listed = json.dumps(self.entries) if seeds is None else repr(seeds)
         except (TypeError, ValueError):
             return None
         return hashlib.sha256(listed.encode()).hexdigest()
@@ -343,6 +345,20 @@ class PromptQueue(gym.Wrapper[ObsType, ActType, ObsType, ActType], RecordConstru
                 "success=lambda episode: episode.total_reward > 0"
             )
         return _as_bool("info['is_success']", info["is_success"])
+
+
+def _as_range(entries: range | list[tuple[int | None, dict[str, Any]]]) -> range | None:
+    """Evenly rising seeds without options as the one range that stands for them; None for other prompts."""
+    if isinstance(entries, list):
+        seeds = [seed for seed, options in entries if seed is not None and not options]
+        step = seeds[1] - seeds[0] if len(seeds) > 1 else 1
+        if len(seeds) < len(entries) or step < 1 or any(later - one != step for one, later in pairwise(seeds)):
+            return None
+        entries = range(seeds[0], seeds[-1] + 1, step)
+    if entries.step < 1:
+        return entries
+    step = entries.step if len(entries) > 1 else 1
+    return range(entries[0], entries[-1] + step, step)
 
 
 def _prompt_generator(seed: int | None) -> np.random.Generator:

@@ -24,8 +24,8 @@ def check_can_imitate(sampler: Sampler) -> None:
     """
     if not sampler.can_imitate:
         raise ValueError(
-            f"warm_start needs a MazePolicy on plain mazes, but {sampler.reason or 'there are none'}; leave it out, or "
-            "use these"
+            f"warm_start needs a MazePolicy on plain mazes, but {sampler.reason or 'there are none'}; leave it out "
+            "(warm_start=0 in a run), or use these"
         )
 
 

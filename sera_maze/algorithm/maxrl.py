@@ -112,6 +112,7 @@ class MaxRL(ResumableAlgorithm):
         self.total_updates: int | None = None
         self._setup = {}
         self.last_figures: dict[str, float] = {}
+        self.has_drawn_seed = False
         super().__init__(
             policy, env,  # type: ignore[arg-type]
             learning_rate, n_steps=1, gamma=1.0, gae_lambda=1.0, ent_coef=ent_coef, vf_coef=0.0,
@@ -133,6 +134,7 @@ class MaxRL(ResumableAlgorithm):
         check_rate(self.lr_schedule(1.0), "at the start")
         with torch.random.fork_rng(devices=[], enabled=self.seed is None):
             if self.seed is None:
+                self.has_drawn_seed = True
                 self.seed = secrets.randbelow(2**31)
                 torch.default_generator.manual_seed(self.seed)  # nobody asked for the global generators to be seeded
             else:
@@ -163,7 +165,12 @@ class MaxRL(ResumableAlgorithm):
 
     @property
     def num_prompts(self) -> int:
-        """Number of prompts that the environments have."""
+        """Number of prompts that the environments have.
+
+        Raises:
+            ValueError: if there are none.
+        """
+        self._require_env()
         return self.rollout_sampler.num_prompts
 
     @property

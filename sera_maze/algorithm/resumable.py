@@ -59,6 +59,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
     _setup: dict[str, Any]  # the options that the prompts were set up with
     _batch_start: BatchStart | None = None
     _kept_prompts: PromptState | None = None
+    _kept_settings: dict[str, Any] | None = None  # of the policy's variant, in a zip file
     _log_folder: str | None = None
 
     def save(
@@ -102,6 +103,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
             try:
                 state = self.prompt_state()
                 self._kept_prompts = None if state is None else replace(state, origin="the zip file")
+                self._kept_settings = settings_of(self.policy)
                 super().save(path, exclude, include)  # type: ignore[arg-type]
                 if replaced is not None:
                     remove_versions(replaced)
@@ -137,7 +139,10 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         folder = _folder_of(path)
         if folder is None:
             options: dict[str, Any] = {"custom_objects": custom_objects, "print_system_info": print_system_info}
-            return super().load(path, env, device, force_reset=force_reset, **options, **kwargs)  # type: ignore[arg-type]
+            model = super().load(path, env, device, force_reset=force_reset, **options, **kwargs)  # type: ignore[arg-type]
+            if model._kept_settings is not None and "policy_kwargs" not in {**(custom_objects or {}), **kwargs}:
+                model.policy = with_settings(model.policy, model._kept_settings)
+            return model
         if print_system_info:
             get_system_info()
         saved = read_checkpoint(folder)

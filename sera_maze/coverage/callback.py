@@ -18,13 +18,12 @@ from stable_baselines3.common.vec_env import VecEnv
 from sera_maze.algorithm.resumable import uninterrupted
 from sera_maze.coverage.dashboard import Dashboard, LastBatch
 from sera_maze.coverage.evaluation import check_ks, evaluated
-from sera_maze.coverage.evaluator import Evaluator, prompts_and_env, rules_of
+from sera_maze.coverage.evaluator import Evaluator, check_not_shared, prompts_and_env, training_rules
 from sera_maze.coverage.tables import Evaluation
 from sera_maze.coverage.unbiased import KS, interval_over_mazes
 from sera_maze.envs.ground.atomic_files import write_text
 from sera_maze.envs.ground.checks import check_flag, check_int
 from sera_maze.envs.play.rules import MazeRules
-from sera_maze.envs.pools.pool import MazePool
 from sera_maze.envs.pools.prompts import Prompts
 from sera_maze.exact.probability import exact_pass_at_k
 from sera_maze.storage.run_log import is_on_board, tensorboards
@@ -114,8 +113,7 @@ class CoverageCallback(BaseCallback):
         return getattr(self.model, "updates", self._batches)
 
     def _init_callback(self) -> None:
-        if self.env is not None and _share_environments(self.env, self.training_env):
-            raise ValueError("env is the one trained in, whose episodes would be cut short; pass another one")
+        check_not_shared(self.env, self.training_env)
         self._evaluator()  # which says now if it cannot be
 
     def _on_training_start(self) -> None:
@@ -174,9 +172,7 @@ class CoverageCallback(BaseCallback):
 
     def _evaluator(self) -> Evaluator:
         """Of the policy as it is now, with the rules of the training's environments unless others were given."""
-        rules = self.rules
-        if rules is None and self.env is None and isinstance(self.prompts, MazePool):
-            rules = rules_of(self.training_env, self.prompts)
+        rules = training_rules(self.prompts, self.env, self.training_env) if self.rules is None else self.rules
         policy = self.model.policy
         if not isinstance(policy, ActorCriticPolicy):
             raise TypeError(f"CoverageCallback needs an on-policy policy, got a {type(policy).__name__}")
@@ -195,12 +191,6 @@ class CoverageCallback(BaseCallback):
             logger.record(key, value)
         logger.record("time/total_timesteps", self.model.num_timesteps, exclude="tensorboard")
         logger.dump(self.model.num_timesteps)
-
-
-def _share_environments(one: VecEnv, other: VecEnv) -> bool:
-    """Whether two VecEnvs are the same, or hold an environment in common."""
-    first, second = ({id(env.unwrapped) for env in getattr(each.unwrapped, "envs", ())} for each in (one, other))
-    return one.unwrapped is other.unwrapped or bool(first & second)
 
 
 def coverage_figures(evaluation: Evaluation) -> dict[str, float]:

@@ -11,8 +11,9 @@ import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.preprocessing import is_image_space, is_image_space_channels_first
 from stable_baselines3.common.utils import check_for_correct_spaces
-from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecTransposeImage
 from torch import Tensor
 
 from sera_maze.algorithm.prompt_order import is_endless
@@ -78,6 +79,7 @@ class Evaluator:
                 f"there are {len(self.prompts)} prompts, more than can be evaluated; give fewer, such as a MazePool"
             )
         if self.env is not None:
+            self.env = _as_seen(policy, self.env)
             _check_spaces(policy, self.env)
         self.mazes = _mazes(self.prompts, rules, self.env)
         self.sampler, self.exact = self._samplers()
@@ -180,6 +182,39 @@ def rules_of(env: VecEnv, pool: MazePool) -> MazeRules:
     if not isinstance(found, MazeRules):
         return MazeRules(pool.size)
     return MazeRules(pool.size, on_wall=found.on_wall, max_steps=found.max_steps if found.size == pool.size else None)
+
+
+def training_rules(prompts: Prompts, env: VecEnv | None, training_env: VecEnv | None) -> MazeRules | None:
+    """The rules by which held-out mazes are judged during a training: its own; None where ``env`` has them."""
+    if env is not None or training_env is None or not isinstance(prompts, MazePool):
+        return None
+    return rules_of(training_env, prompts)
+
+
+def check_not_shared(env: VecEnv | None, training_env: VecEnv | None) -> None:
+    """Check that environments of evaluations are not those trained in, whose episodes would be cut short.
+
+    Raises:
+        ValueError: if they are the same, or hold an environment in common.
+    """
+    if env is None or training_env is None:
+        return
+    first, second = ({id(e.unwrapped) for e in getattr(all_.unwrapped, "envs", ())} for all_ in (env, training_env))
+    if env.unwrapped is training_env.unwrapped or first & second:
+        raise ValueError("env is the one trained in, whose episodes would be cut short; pass another one")
+
+
+def _as_seen(policy: ActorCriticPolicy, env: VecEnv) -> VecEnv:
+    """Environments as a policy sees them: images with their channels first, as Stable-Baselines3 makes them."""
+    seen, shown = policy.observation_space, env.observation_space
+    if (
+        seen != shown
+        and isinstance(shown, spaces.Box)
+        and is_image_space(shown)
+        and not is_image_space_channels_first(shown)
+    ):
+        return VecTransposeImage(env)
+    return env
 
 
 def _mazes(prompts: Prompts, rules: MazeRules | None, env: VecEnv | None) -> PlainMazes | None:

@@ -200,6 +200,8 @@ class ScriptOptions:
         prompts: digest of them; None if they cannot be named.
         num_held_out: prompts of the evaluations.
         held_out: digest of them.
+        environment: that is trained in, as far as it can be told; empty in runs of earlier versions.
+        held_out_environment: of the evaluations; empty without one.
     """
 
     name: str
@@ -211,6 +213,8 @@ class ScriptOptions:
     prompts: str | None
     num_held_out: int
     held_out: str | None
+    environment: str = ""
+    held_out_environment: str = ""
 
 
 @dataclass(frozen=True)
@@ -259,7 +263,8 @@ class ScriptConfig(_InFile):
             ValueError: naming the first option that differs.
         """
         for name, (said, was) in differences(self, other).items():
-            if name != "updates":
+            is_unknown = name in ("environment", "held_out_environment") and not other.script.environment
+            if name != "updates" and not is_unknown:
                 raise ValueError(
                     f"{folder} holds a run with {name}={was!r}, and the script says {said!r}: put that back (only "
                     "updates may change), or choose another folder"

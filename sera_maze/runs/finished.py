@@ -137,7 +137,10 @@ def read_groups(folders: Sequence[Path]) -> list[Group]:
     for members in groups:
         for one, other in pairwise(members):
             if one.config.seed == other.config.seed:
-                raise ValueError(f"{one.folder} and {other.folder} are the same run, seed and all; leave one out")
+                raise ValueError(
+                    f"{one.folder} and {other.folder} are the same run by their config.json, seed and all: leave one "
+                    "out, or if they differ in what it cannot tell, give their train_script other names"
+                )
         _check_same_mazes(groups[0], members)
     labels = _labels(groups)
     return [Group(label, tuple(members)) for label, members in zip(labels, groups, strict=True)]
@@ -178,6 +181,8 @@ _OF_MAZES = (
 _OF_SCRIPTS = (
     ("held_out", "different held-out prompts"),
     ("num_held_out", "different held-out prompts"),
+    ("environment", "different environments"),
+    ("held_out_environment", "different environments of the held-out prompts"),
     ("num_samples", "different numbers of rollouts for each held-out prompt"),
 )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from stable_baselines3.common.utils import LinearSchedule
 
+from sera_maze.algorithm.imitation import check_can_imitate
 from sera_maze.algorithm.maxrl import MaxRL
 from sera_maze.coverage.evaluator import Evaluator
 from sera_maze.coverage.tables import Evaluation
@@ -43,7 +44,10 @@ class MazeTask(Task):
         """See `Task.make`."""
         console.print("making mazes")
         pool, self.held_out = pools(self.config)
-        return build_model(self.config, pool, self.device)
+        model = build_model(self.config, pool, self.device)
+        if self.config.warm_start:
+            check_can_imitate(model.rollout_sampler)
+        return model
 
     def load(self, folder: Path) -> MaxRL:
         """See `Task.load`."""

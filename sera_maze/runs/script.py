@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 from rich.console import Console
-from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList, ConvertCallback
+from stable_baselines3.common.type_aliases import MaybeCallback
 from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 
 from sera_maze.algorithm.imitation import check_can_imitate
 from sera_maze.algorithm.maxrl import MaxRL
-from sera_maze.coverage.evaluator import prompts_and_env
+from sera_maze.coverage.evaluator import check_not_shared, prompts_and_env
 from sera_maze.coverage.tables import Evaluation
+from sera_maze.envs.ground.atomic_files import check_folder
+from sera_maze.envs.ground.checks import shown
+from sera_maze.envs.play.rules import MazeRules
 from sera_maze.envs.pools.prompts import Prompts
 from sera_maze.runs.config import ScriptConfig, ScriptOptions
 from sera_maze.runs.folder import CONFIG
@@ -47,17 +52,19 @@ class ScriptTask(Task):
         env: VecEnv | gym.Env[Any, Any] | None,
         name: str,
         schedule: dict[str, int],
-        callback: BaseCallback | None = None,
+        callback: MaybeCallback = None,
     ):
         _check_model(model)
-        self.model, self.callback = model, callback
+        self.model, self.callback = model, _one_callback(callback)
         self.held_out, self.env = prompts_and_env(held_out, env)
+        check_not_shared(self.env, model.env)
         sampler, rate = model.rollout_sampler, model.learning_rate
         script = ScriptOptions(
             name, type(model).__name__, type(model.policy).__name__,
             _as_json("policy_kwargs", model.policy_kwargs),
             "" if isinstance(rate, int | float) else _as_json("learning_rate", rate),
             sampler.num_prompts, sampler.prompts_digest, len(self.held_out), self.held_out.digest,
+            _described(model.env), _described(self.env),
         )  # fmt: skip
         self.config = ScriptConfig(
             script=script, method=model.options, learning_rate=model.lr_schedule(1.0), seed=model.seed or 0, **schedule
@@ -94,6 +101,36 @@ def _check_model(model: object) -> None:
         )
 
 
+def _one_callback(callback: object) -> BaseCallback | None:
+    """What SB3's ``learn`` takes for a callback, as one."""
+    if callback is None or isinstance(callback, BaseCallback):
+        return callback
+    if isinstance(callback, list) and all(isinstance(each, BaseCallback) for each in callback):
+        return CallbackList(callback)
+    if not callable(callback) or isinstance(callback, type):
+        raise TypeError(
+            f"callback must be one of SB3's, a list of them or a function of (locals, globals), got {shown(callback)}"
+        )
+    return ConvertCallback(callback)
+
+
+def _described(env: VecEnv | None) -> str:
+    """What environments are, as far as it can be told: spec, rules and spaces."""
+    if env is None:
+        return ""
+    members = getattr(env.unwrapped, "envs", None)  # of a DummyVecEnv; others would have to send them
+    spec = members[0].unwrapped.spec if members else None
+    parts: dict[str, Any] = {}
+    if spec is not None:
+        kwargs = json.dumps(spec.kwargs, sort_keys=True, default=lambda value: type(value).__name__)
+        parts = {"id": spec.id, "kwargs": kwargs, "steps": spec.max_episode_steps}
+    if env.has_attr("rules"):
+        rules = env.get_attr("rules", 0)[0]
+        parts["rules"] = repr(replace(rules, render_mode=None) if isinstance(rules, MazeRules) else rules)
+    parts |= {"observation": repr(env.observation_space), "action": repr(env.action_space)}
+    return ", ".join(f"{name} {value}" for name, value in parts.items())
+
+
 def _as_json(name: str, value: Any) -> str:
     return json.dumps(encode(name, value), sort_keys=True)
 
@@ -109,13 +146,16 @@ def train_script(
     num_samples: int = 256,
     warm_start: int = 0,
     name: str = "",
-    callback: BaseCallback | None = None,
+    callback: MaybeCallback = None,
     console: Console | None = None,
 ) -> Evaluation:
     """Train in a run's folder: checkpoints, TensorBoard, pass@k on held-out prompts, the final table.
 
-    Called again, after a stop or a crash, with the same arguments, it goes on where it was, bit for bit; with more
-    ``updates`` a finished run goes on too. ``sera-maze compare`` compares such runs.
+    Called again, after a stop or a crash, with the same arguments, it goes on where it was, bit for bit if the
+    environments draw what they draw from the seeds of their resets; with more ``updates`` a finished run goes on too.
+    ``sera-maze compare`` compares such runs. Of the environments a run knows spec, rules, spaces and prompts, and
+    refuses others; not what functions in them do, such as a rule of success: name runs that differ in these, and
+    choose another folder.
 
     Args:
         folder: of the run, made if it is missing.
@@ -126,8 +166,8 @@ def train_script(
         eval_every: updates between evaluations.
         num_samples: rollouts for each held-out prompt.
         warm_start: updates of imitation before, where something can be imitated.
-        name: what the run is, kept in its config.
-        callback: one more of SB3's, called after those of the run.
+        name: what the run is, kept in its config; runs of other names are not taken for seeds of one another.
+        callback: SB3's, as for ``learn``, called after those of the run.
         console: to report to; None: the terminal.
 
     Returns:
@@ -148,8 +188,13 @@ def train_script(
     schedule = {"updates": updates, "eval_every": eval_every, "num_samples": num_samples, "warm_start": warm_start}
     if not callable(make_model):
         raise TypeError(f"make_model must be a function that returns a fresh model, got {type(make_model).__name__}")
-    task, place = ScriptTask(make_model(), held_out, env, name, schedule, callback), Path(folder)
+    place = Path(folder)
+    check_folder("folder", place)
+    task = ScriptTask(make_model(), held_out, env, name, schedule, callback)
     resume = (place / CONFIG).exists()
     if resume:
-        task.config.refuse_others(ScriptConfig.load(place / CONFIG), place)
+        before = ScriptConfig.load(place / CONFIG)
+        if task.model.has_drawn_seed:  # which is another one in every call; the run's own goes on
+            task.config = replace(task.config, seed=before.seed)
+        task.config.refuse_others(before, place)
     return run_task(task, place, Console() if console is None else console, resume=resume)

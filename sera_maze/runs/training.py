@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from sera_maze.algorithm.maxrl import MaxRL
 from sera_maze.coverage.callback import CoverageCallback
 from sera_maze.coverage.evaluation import evaluated
-from sera_maze.coverage.evaluator import Evaluator
+from sera_maze.coverage.evaluator import Evaluator, training_rules
 from sera_maze.coverage.path_sheets import FAILED, SOLVED, write_pictures
 from sera_maze.coverage.tables import Evaluation
 from sera_maze.coverage.unbiased import KS
@@ -60,7 +60,8 @@ class Task(ABC):
 
     def evaluator(self, model: MaxRL) -> Evaluator:
         """Of the model's policy on the held-out prompts."""
-        return Evaluator(model.policy, self.held_out, seed=self.config.seed, env=self.env)
+        rules = training_rules(self.held_out, self.env, model.get_env())
+        return Evaluator(model.policy, self.held_out, rules=rules, seed=self.config.seed, env=self.env)
 
     def save(self, model: MaxRL, folder: Path) -> None:
         """Save a checkpoint of the run in a folder."""
@@ -124,6 +125,11 @@ def run_task(task: Task, folder: Path, console: Console, *, resume: bool = False
             comes upon numbers that are not finite; the last checkpoint stays then.
     """
     started, config = time.monotonic(), task.config
+    if not resume and has_checkpoint(folder):
+        raise ValueError(
+            f"{folder / CHECKPOINT} holds a checkpoint, but the folder has no {CONFIG} of a run: it would be written "
+            "over; choose another folder, or move it away"
+        )
     new = None if resume else task.make(console)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):

@@ -25,7 +25,7 @@ def register_sampler(name: str, fit: Fit) -> None:
     Raises:
         ValueError, TypeError: for a name or a function that cannot be used.
     """
-    if name == "auto" or not isinstance(name, str):
+    if name == "auto" or not isinstance(name, str) or not name:
         raise ValueError(f"name={name!r} cannot be that of a sampler; give a word of its own, not 'auto'")
     if not callable(fit):
         raise TypeError(f"fit must be a function such as fit_step, got {type(fit).__name__}")
@@ -48,17 +48,27 @@ def choose_sampler(policy: BasePolicy, source: VecEnv | PlainMazes, seed: int, w
             have different prompts.
     """
     if wanted != "auto":
-        found = SAMPLERS[wanted](policy, source, seed)
+        found = _fitted(wanted, policy, source, seed)
         if isinstance(found, str):
             raise ValueError(f"sampler={wanted!r} cannot be used: {found}; use sampler='auto'")
         found.reason = f"sampler={wanted!r} was asked for"
         return found
     reasons: list[str] = []
-    for fit in SAMPLERS.values():
-        found = fit(policy, source, seed)
+    for name in SAMPLERS:
+        found = _fitted(name, policy, source, seed)
         if not isinstance(found, str):
             found.reason = "; ".join(reasons)
             return found
         if found:
             reasons.append(found)
     raise ValueError(f"the policy cannot be sampled: {'; '.join(reasons) or 'nothing fits its environments'}")
+
+
+def _fitted(name: str, policy: BasePolicy, source: VecEnv | PlainMazes, seed: int) -> Sampler | str:
+    found = SAMPLERS[name](policy, source, seed)
+    if not isinstance(found, Sampler | str):
+        raise TypeError(
+            f"the function of the sampler {name!r} returned a {type(found).__name__}; it must return a Sampler, or a "
+            "str that says why it does not fit"
+        )
+    return found

@@ -26,6 +26,7 @@ from sera_maze.sampling.vec_env import prompts_digest
 
 _VALUES_A_PASS = 2**27  # of the observations that are kept, about 500 MB
 _USUAL_STEPS = 500  # of a rollout whose horizon is not known
+_ENVIRONMENT_STREAM = 0x454E5653  # sets the environments' random numbers apart from those of the actions
 
 
 class StepSampler(Sampler):
@@ -69,7 +70,7 @@ class StepSampler(Sampler):
         keys = rollout_keys(self.seed, update, played, number)
         log = _StepLog(played.numpy(), self.env.num_envs)
         self._assign(log.queue)
-        observations: Any = self._reset()
+        observations: Any = self._reset(update, prompts)
         while log.busy:
             rollouts = log.present()
             with torch.no_grad():
@@ -144,7 +145,7 @@ class StepSampler(Sampler):
         """Reset the environments into prompts (B,); the tensor, or dict of tensors, of their first observations."""
         rows, num_envs = prompts.tolist(), self.env.num_envs
         self._assign(lambda n: rows[n::num_envs])
-        rounds: list[Any] = [self._reset() for _ in range(0, len(rows), num_envs)]
+        rounds: list[Any] = [self._reset(first, prompts) for first in range(0, len(rows), num_envs)]
 
         def joined(parts: list[np.ndarray]) -> np.ndarray:
             return np.concatenate(parts)[: len(rows)]
@@ -160,7 +161,10 @@ class StepSampler(Sampler):
         for n in range(self.env.num_envs):
             self.env.env_method("assign", queue(n), indices=n)
 
-    def _reset(self) -> Any:
+    def _reset(self, number: int, prompts: Tensor) -> Any:
+        """Reset the environments, seeded for what their prompts leave open, such as those of reset options alone."""
+        entropy = [self.seed, number, int(prompts[0]) if len(prompts) else 0, _ENVIRONMENT_STREAM]
+        self.env.seed(int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 1))
         try:
             return self.env.reset()
         except RuntimeError as error:

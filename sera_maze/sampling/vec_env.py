@@ -198,15 +198,24 @@ def prompts_digest(env: VecEnv) -> str | None:
     Raises:
         ValueError: if they have different prompts, or mazes with different rules.
     """
+    digests = _digests(env)
     for name in ("num_prompts", "prompts_digest", "rules"):
-        values = env.get_attr(name) if env.has_attr(name) else []
+        values = digests if name == "prompts_digest" else env.get_attr(name) if env.has_attr(name) else []
         for n, value in enumerate(values):
             if value != values[0]:
                 raise ValueError(
                     f"environment {n} has another {name} than environment 0 ({value!r}, not {values[0]!r}): a prompt "
                     "must mean the same in all of them; build all with the same prompts, such as one MazePool"
                 )
-    return env.get_attr("prompts_digest", 0)[0] if env.has_attr("prompts_digest") else None
+    return digests[0] if digests else None
+
+
+def _digests(env: VecEnv) -> list[str | None]:
+    """What each environment calls ``prompts_digest``, else the digest of its ``prompts``; empty without either."""
+    if env.has_attr("prompts_digest"):
+        return env.get_attr("prompts_digest")
+    prompts = env.get_attr("prompts") if env.has_attr("prompts") else []
+    return [each.digest for each in prompts if isinstance(each, Prompts)]
 
 
 def is_promptable(env: VecEnv) -> bool:

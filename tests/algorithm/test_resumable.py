@@ -341,3 +341,26 @@ def test_a_dropped_batch_leaves_nothing(tmp_path, pool):
     model.policy = model.policy.at(iterations=20)
     model.save(tmp_path / "agent")
     assert SERA.load(tmp_path / "agent").policy.iterations == 20
+
+
+def test_a_zip_file_holds_the_variant_of_the_policy(pool, tmp_path):
+    model = SERA("MazePolicy", environment(pool), seed=0, policy_kwargs={"channels": 4})
+    model.policy = model.policy.at(iterations=7)
+    model.save(tmp_path / "folder")
+    model.save(tmp_path / "file.zip")
+    made = SERA("MazePolicy", environment(pool), lambda _: 1e-3, seed=0, policy_kwargs={"channels": 4})
+    made.policy = made.policy.at(iterations=7)
+    with pytest.warns(UserWarning, match="saved to"):
+        made.save(tmp_path / "function")
+    for name in ("folder", "file.zip", "function"):
+        loaded = SERA.load(tmp_path / name, env=environment(pool))
+        assert loaded.policy.iterations == 7
+        loaded.learn(1)
+    other = SERA.load(tmp_path / "file.zip", custom_objects={"policy_kwargs": {"channels": 4, "iterations": 5}})
+    assert other.policy.iterations == 5
+
+
+def test_without_environments_there_is_no_number_of_prompts(pool, tmp_path):
+    SERA("MlpPolicy", environment(pool), seed=0).save(tmp_path / "file.zip")
+    with pytest.raises(ValueError, match="no environment to learn from"):
+        _ = SERA.load(tmp_path / "file.zip").num_prompts

@@ -285,7 +285,7 @@ def test_folders_that_are_no_finished_run_are_refused(tmp_path, spoil, error, me
             {"seed": 1, "channels": 8},
             "different held-out mazes, which follow the seed .*runs of the same seeds",
         ),
-        ({}, "are the same run, seed and all"),
+        ({}, "are the same run by their config.json, seed and all: leave one out"),
     ],
 )
 def test_runs_that_do_not_fit_together_are_refused(tmp_path, options, message):

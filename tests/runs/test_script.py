@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import gymnasium as gym
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -23,7 +24,7 @@ from sera_maze import SERA, CoverageCallback, MaxRL, MazeVecEnv
 from sera_maze.cli import main
 from sera_maze.coverage import evaluate
 from sera_maze.coverage.callback import read_history
-from sera_maze.envs import MazePool, PromptQueue
+from sera_maze.envs import MazeEnv, MazePool, PromptQueue
 from sera_maze.runs import train_script
 from sera_maze.runs.finished import read_groups, read_run
 from sera_maze.runs.folder import open_run
@@ -142,6 +143,9 @@ def test_a_finished_run_can_be_made_longer(tmp_path):
     assert history[0] == history[1]
 
 
+SHARED = cartpole(range(8))
+
+
 def mazes(count=8):
     return MazeVecEnv(2, MazePool.generate(count, (7, 7)))
 
@@ -159,6 +163,9 @@ def mazes(count=8):
         (TypeError, "learning_rate=<function .* cannot be written", {"make_model": make(learning_rate=lambda _: 0.1)}),
         (ValueError, "warm_start needs a MazePolicy on plain mazes, but the policy is", {"warm_start": 3}),
         (ValueError, "updates=0 is out of range", {"updates": 0}),
+        (ValueError, "env is the one trained in", {"make_model": make(env=SHARED), "held_out": SHARED}),
+        (TypeError, r"callback must be one of SB3's, a list of them or a function", {"callback": BaseCallback}),
+        (TypeError, r"callback must be one of SB3's.*got \[3\]", {"callback": [3]}),
     ],
 )
 def test_what_could_not_be_finished_is_refused_before_anything_is_written(tmp_path, error, message, changes):
@@ -247,3 +254,113 @@ def test_other_arguments_are_refused(tmp_path):
     ):
         with pytest.raises(ValueError, match=words):
             read_groups([tmp_path / folder for folder in folders])
+
+
+def test_mazes_are_judged_by_the_rules_of_the_training(tmp_path):
+    """In the curve and in the final table alike."""
+    training, judged = MazePool.generate(12, 7).split(4)
+    seen = []
+
+    def model():
+        env = MazeEnv(training, on_wall="stay", max_steps=200)
+        return SERA("MazePolicy", env, prompts_per_batch=4, rollouts_per_prompt=4, seed=0, device="cpu")
+
+    evaluation = train_script(
+        tmp_path, model, judged, updates=2, eval_every=1, num_samples=64, warm_start=150, console=Console(quiet=True),
+        callback=lambda values, _: seen.append(values) is None,
+    )  # fmt: skip
+    table = json.loads((tmp_path / "evaluation.json").read_text())
+    assert (table["on_wall"], table["horizon"]) == ("stay", 200)
+    last = read_history(tmp_path / "coverage.jsonl")[-1]
+    assert last["coverage/pass@1"] == pytest.approx(evaluation.table()[0].sampled)
+    assert seen  # a function does for a callback, as in learn
+
+
+def pool_run(folder, **rules):
+    training, judged = MazePool.generate(12, 7).split(4)
+    env = {"on_wall": "stay", "max_steps": 30, **rules}
+
+    def model():
+        return SERA(
+            "MazePolicy", MazeEnv(training, **env), prompts_per_batch=4, rollouts_per_prompt=4, seed=0, device="cpu"
+        )
+
+    return train_script(folder, model, judged, updates=1, eval_every=1, num_samples=4, console=Console(quiet=True))
+
+
+def test_other_environments_of_the_same_prompts_are_refused(tmp_path):
+    pool_run(tmp_path / "stay")
+    with pytest.raises(
+        ValueError, match=r"holds a run with environment=\"rules .*on_wall='stay'.* and the script says"
+    ):
+        pool_run(tmp_path / "stay", on_wall="fail")
+    pool_run(tmp_path / "fail", on_wall="fail")
+    with pytest.raises(ValueError, match=r"have different environments"):
+        read_groups([tmp_path / "stay", tmp_path / "fail"])
+    run(tmp_path / "one", make())
+    acrobot = PromptQueue(gym.make("Acrobot-v1"), range(8), success=lambda episode: episode.terminated)
+    others = PromptQueue(gym.make("Acrobot-v1"), range(1000, 1005), success=lambda episode: episode.terminated)
+    options = {"updates": 1, "eval_every": 2, "num_samples": 4, "console": Console(quiet=True)}
+    train_script(tmp_path / "two", make(seed=1, env=acrobot), others, **options)
+    with pytest.raises(ValueError, match=r"have different environments .*CartPole-v1.*Acrobot-v1"):
+        read_groups([tmp_path / "one", tmp_path / "two"])
+    config = json.loads((tmp_path / "one" / "config.json").read_text())
+    del config["script"]["environment"], config["script"]["held_out_environment"]
+    (tmp_path / "one" / "config.json").write_text(json.dumps(config))
+    run(tmp_path / "one", make(), updates=5)  # of a version that did not write them
+
+
+def test_a_drawn_seed_goes_on(tmp_path):
+    run(tmp_path, make(seed=None))
+    seed = json.loads((tmp_path / "config.json").read_text())["seed"]
+    assert run(tmp_path, make(seed=None), updates=6) is not None
+    assert json.loads((tmp_path / "config.json").read_text())["seed"] == seed
+    assert SERA.load(tmp_path / "checkpoint").seed == seed
+
+
+def test_a_checkpoint_without_a_config_is_not_written_over(tmp_path):
+    run(tmp_path, make())
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(ValueError, match=r"holds a checkpoint, but .* no config.json"):
+        run(tmp_path, make(seed=5), updates=1)
+    assert SERA.load(tmp_path / "checkpoint").updates == 4
+
+
+def test_images_are_judged_as_they_are_seen_in_training(tmp_path):
+    def images(prompts):
+        return PromptQueue(Images(), prompts)
+
+    def model():
+        return SERA("CnnPolicy", images(range(4)), prompts_per_batch=4, rollouts_per_prompt=2, seed=0, device="cpu")
+
+    found = train_script(
+        tmp_path, model, images(range(4, 6)), updates=1, eval_every=1, num_samples=2, console=Console(quiet=True)
+    )
+    assert found.successes.shape == (2,)
+
+
+class Images(gym.Env):
+    """Images with their channels last, which Stable-Baselines3 turns round."""
+
+    observation_space = gym.spaces.Box(0, 255, (36, 36, 3), np.uint8)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.low.copy(), {}
+
+    def step(self, action):
+        return self.observation_space.low.copy(), 1.0, True, False, {"is_success": bool(action)}
+
+
+def test_evaluations_of_prompts_that_leave_something_open_repeat_too():
+    """Options alone leave the environment's generator running; an evaluation seeds it."""
+
+    def starts():
+        prompts = [{"low": -0.2, "high": 0.2}] * 4
+        return PromptQueue(gym.make("CartPole-v1"), prompts, success=lambda episode: episode.steps >= 20)
+
+    policy = make()().policy
+    found = [evaluate(policy, starts(), num_samples=16, ks=(1,)).successes.tolist() for _ in range(2)]
+    assert found[0] == found[1]
+    assert len(set(found[0])) > 1

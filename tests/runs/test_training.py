@@ -489,3 +489,11 @@ def test_output_that_nobody_reads_stops_and_saves(tmp_path):
 def test_the_module_is_the_command():
     done = subprocess.run([sys.executable, "-m", "sera_maze", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("sera-maze ")
+
+
+def test_a_warm_start_that_cannot_be_is_refused_before_anything_is_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ["train", "--preset", "quick", "--num-mazes", "8", "--held-out-mazes", "4", "--sampler", "step"]
+    assert main(words) == 2
+    assert "leave it out (warm_start=0 in a run)" in capsys.readouterr().err
+    assert not os.listdir(tmp_path)

@@ -126,3 +126,11 @@ def test_the_registry_is_as_it_was():
     """What the tests above added is gone, and what is tried first fits fewer."""
     assert list(SAMPLERS) == ["map", "step"]
     assert isinstance(choose_sampler(maze_policy(vec_env()), vec_env(), 0), MapSampler)
+
+
+def test_a_function_that_returns_neither_is_named():
+    register_sampler("own", lambda policy, source, seed: None)
+    with pytest.raises(TypeError, match="function of the sampler 'own' returned a NoneType; it must return a Sampler"):
+        choose_sampler(other_policy(vec_env()), vec_env(), 0)
+    with pytest.raises(ValueError, match="name='' cannot be that of a sampler"):
+        register_sampler("", fit_own)

@@ -191,3 +191,50 @@ def test_mazes_and_rules_cannot_be_changed(name, value):
     wrapped.set_attr(name, value)  # Stable-Baselines3 sets it on the wrapper, which changes nothing
     with pytest.raises(ValueError, match=f"{name} was set on the wrapper Monitor, which changes nothing"):
         MaxRL("MazePolicy", wrapped, seed=0, policy_kwargs=SMALL)
+
+
+class NamedPrompts:
+    """A user's kind of prompts."""
+
+    def __init__(self, seeds):
+        self.seeds = list(seeds)
+
+    def __len__(self):
+        return len(self.seeds)
+
+    @property
+    def digest(self):
+        return str(self.seeds)
+
+    def describe(self, index):
+        return str(self.seeds[index])
+
+
+class OwnEnv(gym.Wrapper):
+    """A user's promptable environment: `num_prompts`, `assign` and `prompts`, and no ``prompts_digest``."""
+
+    def __init__(self, seeds):
+        queue = cart_pole(seeds)
+        super().__init__(gym.make("CartPole-v1"))
+        self.queue, self.prompts, self.num_prompts = queue, NamedPrompts(seeds), len(seeds)
+
+    def assign(self, prompts):
+        self.queue.assign(prompts)
+
+    def reset(self, **options):
+        return self.queue.reset(**options)
+
+    def step(self, action):
+        return self.queue.step(action)
+
+
+def test_prompts_of_a_users_environment_are_known_by_their_digest():
+    env = DummyVecEnv([lambda: OwnEnv(range(6))] * 2)
+    assert prompts_digest(env) == "[0, 1, 2, 3, 4, 5]"
+    model = MaxRL("MlpPolicy", env, seed=0, prompts_per_batch=3, rollouts_per_prompt=2)
+    model.learn(10**9, total_updates=1)
+    assert model.success_estimator.state_dict()["outcomes"].sum() > 0
+    model.set_env(OwnEnv(range(10, 16)))
+    assert model.success_estimator.state_dict()["outcomes"].sum() == 0
+    with pytest.raises(ValueError, match="environment 1 has another prompts_digest"):
+        MaxRL("MlpPolicy", DummyVecEnv([lambda: OwnEnv(range(6)), lambda: OwnEnv(range(1, 7))]), seed=0)

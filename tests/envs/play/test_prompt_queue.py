@@ -324,3 +324,17 @@ def test_a_long_range_of_seeds_stays_a_range() -> None:
     for prompts, words in ((range(-1, 3), r"prompts\[0\]=-1"), (range(3, -2, -1), r"prompts\[4\]=-1")):
         with pytest.raises(ValueError, match=words):
             PromptQueue(Countdown(), prompts)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (range(2), [0, 1], True), (range(0, 3, 2), range(0, 4, 2), True), ([5], range(5, 6), True),
+        ([5], range(5, 7, 3), True), ([0, 2, 4], range(0, 6, 2), True), ([(3, {}), 4], range(3, 5), True),
+        ([0, 1, 3], range(3), False), ([1, 0], range(2), False), ([1, 0], [0, 1], False),
+        ([0, {"low": 1}], [0, {"low": 2}], False), (range(2), range(3), False), (range(1, 3), range(2), False),
+    ],
+)  # fmt: skip
+def test_the_same_prompts_have_one_digest(one, other, same):
+    digests = [PromptQueue(gym.make("CartPole-v1"), each).prompts_digest for each in (one, other)]
+    assert (digests[0] == digests[1]) is same
