@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import torch
 from gymnasium import spaces
+from gymnasium.vector import VectorEnv
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList, ConvertCallback
 from stable_baselines3.common.logger import TensorBoardOutputFormat
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
@@ -61,6 +62,16 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
     _kept_prompts: PromptState | None = None
     _kept_settings: dict[str, Any] | None = None  # of the policy's variant, in a zip file
     _log_folder: str | None = None
+
+    @staticmethod
+    def _wrap_env(env: GymEnv, verbose: int = 0, monitor_wrapper: bool = True) -> VecEnv:
+        """SB3's, which takes a `gymnasium.vector.VectorEnv` for something of OpenAI Gym's."""
+        if isinstance(env, VectorEnv):
+            raise TypeError(
+                f"env is a {type(env).__name__}, a vector environment of Gymnasium's, and Stable-Baselines3 has its "
+                "own kind: pass MazeVecEnv(num_envs, pool) for mazes, or DummyVecEnv([make_env] * num_envs)"
+            )
+        return OnPolicyAlgorithm._wrap_env(env, verbose, monitor_wrapper)
 
     def save(
         self,

@@ -20,7 +20,7 @@ from sera_maze.coverage.dashboard import Dashboard, LastBatch
 from sera_maze.coverage.evaluation import check_ks, evaluated
 from sera_maze.coverage.evaluator import Evaluator, check_not_shared, prompts_and_env, training_rules
 from sera_maze.coverage.tables import Evaluation
-from sera_maze.coverage.unbiased import KS, interval_over_mazes
+from sera_maze.coverage.unbiased import interval_over_mazes
 from sera_maze.envs.ground.atomic_files import write_text
 from sera_maze.envs.ground.checks import check_flag, check_int
 from sera_maze.envs.play.rules import MazeRules
@@ -50,7 +50,7 @@ class CoverageCallback(BaseCallback):
         prompts: held-out ones, such as a `MazePool`; or promptable environments over them, which are ``env`` too then.
         eval_freq_updates: batches from one evaluation to the next.
         num_samples: rollouts of each prompt, whatever their outcome.
-        ks: values of k for pass@k, 1 to num_samples.
+        ks: values of k for pass@k, see `evaluate`.
         exact: whether to log exact figures too, where they are known: of a `MazePolicy`, if no ``env`` is given.
         rules: of episodes in mazes; None: those of the training's environments, with the default horizon for mazes of
             another size.
@@ -82,7 +82,7 @@ class CoverageCallback(BaseCallback):
         *,
         eval_freq_updates: int = 50,
         num_samples: int = 256,
-        ks: Sequence[int] = KS,
+        ks: Sequence[int] | None = None,
         exact: bool = True,
         rules: MazeRules | None = None,
         env: VecEnv | gym.Env[Any, Any] | None = None,

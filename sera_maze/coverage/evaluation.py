@@ -25,7 +25,7 @@ def evaluate(
     prompts: Prompts | VecEnv | gym.Env[Any, Any],
     *,
     num_samples: int = 256,
-    ks: Sequence[int] = KS,
+    ks: Sequence[int] | None = None,
     rules: MazeRules | None = None,
     seed: int = 0,
     exact: bool | str = "auto",
@@ -42,7 +42,7 @@ def evaluate(
             those of the training take ``policy.at(iterations=...)``.
         prompts: M of them, such as a `MazePool`; or promptable environments, which are stepped.
         num_samples: rollouts n of each prompt, whatever their outcome.
-        ks: values of k for pass@k, 1 to num_samples.
+        ks: values of k for pass@k, 1 to num_samples; None: those of 1, 8, 32, 128 and 256 that are.
         rules: of episodes in mazes; None: those of ``env`` if it has any, else a wall ends the rollout and the horizon
             is the default.
         seed: of the rollouts, 0 or more; not tied to that of a training.
@@ -86,12 +86,14 @@ def evaluated(evaluator: Evaluator, num_samples: int, ks: tuple[int, ...], exact
     )  # fmt: skip
 
 
-def check_ks(ks: Sequence[int], num_samples: int) -> tuple[int, ...]:
-    """Check the values of k.
+def check_ks(ks: Sequence[int] | None, num_samples: int) -> tuple[int, ...]:
+    """Check the values of k; None stands for those of `KS` up to num_samples.
 
     Raises:
         ValueError, TypeError: if there is none, or one is not an integer from 1 to num_samples.
     """
+    if ks is None:
+        return tuple(k for k in KS if k <= num_samples)
     checked = tuple(check_int(f"ks[{i}]", k, 1, num_samples) for i, k in enumerate(ks))
     if not checked:
         raise ValueError("ks is empty; give at least one k for pass@k, such as ks=(1, 8)")

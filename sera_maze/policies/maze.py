@@ -147,7 +147,7 @@ class MazePolicy(ActorCriticPolicy):
         """Action log-probabilities (N, 4) and success logits (N,) where the agents of N observations stand."""
         walls, goal, agent = _read(obs)
         log_probs, values = self.maps(walls, goal)
-        rows = torch.arange(len(agent), device=agent.device)
+        rows = torch.arange(agent.shape[0], device=agent.device)  # traced as a size that may be another one
         return log_probs[rows, agent[:, 0], agent[:, 1]], values[rows, agent[:, 0], agent[:, 1]]
 
     def success_logits(self, obs: PyTorchObs) -> Tensor:

@@ -45,11 +45,12 @@ class MazeNet(nn.Module):
             iterations: how often the hidden state is updated.
 
         Returns:
-            logits (M, H, W, 4) and values (M, H, W), both float32.
+            logits (M, H, W, 4) and values (M, H, W), both of the parameters' type.
         """
         count, height, width = walls.shape
-        planes = torch.ones(count, _PLANES, height + height % _BLOCK, width + width % _BLOCK, device=walls.device)
-        planes[:, 0, :height, :width] = walls.float()  # squares added to fill the blocks are wall
+        padded = (count, _PLANES, height + height % _BLOCK, width + width % _BLOCK)
+        planes = torch.ones(padded, dtype=self.read.weight.dtype, device=walls.device)
+        planes[:, 0, :height, :width] = walls.to(planes.dtype)  # squares added to fill the blocks are wall
         planes[:, 1] = 0
         planes[torch.arange(count, device=walls.device), 1, goal[:, 0], goal[:, 1]] = 1
         blocks = functional.pixel_unshuffle(planes, _BLOCK).contiguous(memory_format=torch.channels_last)

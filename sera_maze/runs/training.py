@@ -16,11 +16,10 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from sera_maze.algorithm.maxrl import MaxRL
 from sera_maze.coverage.callback import CoverageCallback
-from sera_maze.coverage.evaluation import evaluated
+from sera_maze.coverage.evaluation import check_ks, evaluated
 from sera_maze.coverage.evaluator import Evaluator, training_rules
 from sera_maze.coverage.path_sheets import FAILED, SOLVED, write_pictures
 from sera_maze.coverage.tables import Evaluation
-from sera_maze.coverage.unbiased import KS
 from sera_maze.envs.ground.atomic_files import write_text
 from sera_maze.envs.pools.prompts import Prompts
 from sera_maze.runs.config import Config
@@ -66,11 +65,6 @@ class Task(ABC):
     def save(self, model: MaxRL, folder: Path) -> None:
         """Save a checkpoint of the run in a folder."""
         model.save_checkpoint(folder / CHECKPOINT, asdict(self.config))
-
-
-def ks_of(config: Config) -> tuple[int, ...]:
-    """The values of k of a run's table: no more than it samples."""
-    return tuple(k for k in KS if k <= config.num_samples)
 
 
 class RunCallback(BaseCallback):
@@ -174,7 +168,7 @@ def _learn(model: MaxRL, task: Task, folder: Path, console: Console) -> None:
     model.set_logger(resumed_logger(folder / LOGS, model.num_timesteps, ("tensorboard", "csv")))
     coverage = CoverageCallback(
         task.held_out, env=task.env, eval_freq_updates=config.eval_every, num_samples=config.num_samples,
-        ks=ks_of(config), log_path=folder / COVERAGE,
+        log_path=folder / COVERAGE,
     )  # fmt: skip
     with _progress(console) as progress:
         callbacks = [coverage, RunCallback(folder, progress, coverage, task)]
@@ -208,7 +202,7 @@ def write_evaluation(evaluator: Evaluator, config: Config, folder: Path) -> Eval
         folder: for the files; made if it is missing.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    evaluation = evaluated(evaluator, config.num_samples, ks_of(config), evaluator.knows_exact)
+    evaluation = evaluated(evaluator, config.num_samples, check_ks(None, config.num_samples), evaluator.knows_exact)
     if evaluator.mazes is not None:
         write_pictures(evaluation, evaluator, folder)
     for suffix, text in (("json", json.dumps(evaluation.to_json(), indent=1)), ("md", evaluation.markdown())):

@@ -22,7 +22,7 @@ from helpers import Watch, parameters, small_model
 from sera_maze.algorithm.maxrl import SERA, MaxRL
 from sera_maze.algorithm.options import ADVANTAGES
 from sera_maze.allocation.success import CriticSuccess, ExactSuccess, SuccessHistory
-from sera_maze.envs import MazeEnv, MazePool, PromptQueue
+from sera_maze.envs import MazeEnv, MazePool, MazeVectorEnv, PromptQueue
 from sera_maze.exact.probability import success_probability
 from sera_maze.sampling.maps import MapSampler
 from sera_maze.sampling.plain_mazes import plain_mazes
@@ -322,6 +322,14 @@ def test_warm_start_imitates_shortest_paths():
     assert not model.policy.optimizer.state  # the optimizer of the training is not touched
     with pytest.raises(ValueError, match="warm_start needs a MazePolicy on plain mazes"):
         make(SERA, ENVS["vector"](), "MlpPolicy").warm_start(1)
+
+
+def test_vector_environments_of_gymnasium_are_told_from_those_of_sb3():
+    for env in (MazeVectorEnv(2, POOL), gym.make_vec("CartPole-v1", 2)):
+        with pytest.raises(TypeError, match=r"Stable-Baselines3 has its own kind: pass MazeVecEnv\(num_envs, pool\)"):
+            SERA("MlpPolicy", env)
+    with pytest.raises(TypeError, match="has its own kind"):
+        make(SERA).set_env(MazeVectorEnv(2, POOL))
 
 
 def test_set_env():

@@ -11,6 +11,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from sera_maze.coverage import path_sheets
+from sera_maze.coverage.callback import CoverageCallback
 from sera_maze.coverage.evaluation import evaluate
 from sera_maze.coverage.evaluator import EVALUATION_UPDATE, Evaluator, rules_of
 from sera_maze.coverage.path_sheets import write_pictures
@@ -412,3 +413,13 @@ def test_pictures_need_the_pool_that_was_evaluated(tmp_path):
     result = evaluate(policy, POOL, num_samples=4, ks=(1,))
     with pytest.raises(ValueError, match="the evaluation is of 12 mazes, the pool has 3"):
         write_pictures(result, Evaluator(policy, POOL[:3]), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("num_samples", "ks"), [(64, (1, 8, 32)), (100, (1, 8, 32)), (1, (1,)), (256, (1, 8, 32, 128, 256))]
+)
+def test_default_ks_end_at_the_number_of_samples(num_samples, ks):
+    assert evaluate(make_policy(), POOL[:2], num_samples=num_samples).ks == ks
+    assert CoverageCallback(POOL, num_samples=num_samples).ks == ks
+    with pytest.raises(ValueError, match=r"ks\[0\]=257 is out of range"):
+        evaluate(make_policy(), POOL, ks=(257,))

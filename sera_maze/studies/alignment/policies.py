@@ -193,7 +193,9 @@ def _critic_loss(logits: Tensor, rollouts: Rollouts, squares: Tensor, start: Ten
     """See `fit_critic`, for logits (B, H * W), squares (S,) of the steps and starts (B,)."""
     place = rollouts.owner[rollouts.step_owner] * logits.shape[1] + squares  # (S,)
     visits = torch.bincount(place, minlength=logits.numel())
-    wins = torch.zeros(logits.numel()).index_add_(0, place, rollouts.success.float()[rollouts.step_owner])
+    wins = torch.zeros(logits.numel(), dtype=torch.float32).index_add_(
+        0, place, rollouts.success.float()[rollouts.step_owner]
+    )
     seen = visits.nonzero()[:, 0]
     loss = functional.binary_cross_entropy_with_logits
     return loss(logits.gather(1, start[:, None])[:, 0], rollouts.successes / rollouts.counts) + loss(
