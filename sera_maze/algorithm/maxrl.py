@@ -316,7 +316,7 @@ class MaxRL(ResumableAlgorithm):
     def _fixed_in_batch(self) -> dict[str, Any]:
         """What the rollouts of a batch come from, and its loss needs as it was."""
         return {
-            "model.policy": id(self.policy),
+            "model.policy": self.policy,
             "the policy's parameters": [parameter._version for parameter in self.policy.parameters()],
             "model.rollouts_per_prompt": self.rollouts_per_prompt,
         }

@@ -40,7 +40,7 @@ class Train:
     out: Annotated[Path | None, unless_given("runs/DATE-PRESET")] = None
     """Folder of the run."""
     resume: Annotated[Path | None, unless_given("a new run")] = None
-    """Go on with the run in this folder, or with --updates make it longer; the rest is its own config."""
+    """Go on with the run in this folder, perhaps to a higher number of updates; the rest is its own config."""
     device: str = "auto"
     """cpu, cuda or auto."""
     threads: Annotated[int | None, unless_given("as many as cores")] = None
