@@ -25,7 +25,6 @@ from sera_maze.algorithm.maxrl import MaxRL
 from sera_maze.coverage.callback import CoverageCallback
 from sera_maze.runs.config import PRESETS, RunConfig
 from sera_maze.runs.maze_task import build_model, pools
-from sera_maze.runs.training import ks_of
 from sera_maze.storage.run_log import resumed_logger
 
 FORMATS = ("tensorboard", "csv")
@@ -56,9 +55,7 @@ class Training(NamedTuple):
         model = build_model(config, pool)
         model.warm_start(warm_start)
         model.set_logger(logger)
-        coverage = CoverageCallback(
-            held_out, num_samples=config.num_samples, ks=ks_of(config), eval_freq_updates=EVALUATION
-        )
+        coverage = CoverageCallback(held_out, num_samples=config.num_samples, eval_freq_updates=EVALUATION)
         model.learn(2**62, coverage, reset_num_timesteps=False, total_updates=MAZES // config.method.prompts_per_batch)
         model.total_updates = config.updates
         return cls(model, coverage)

@@ -6,9 +6,12 @@ import csv
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +26,7 @@ from stable_baselines3.common.logger import (
 )
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
 from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
+from tensorboard.summary.writer import event_file_writer  # type: ignore[import-untyped]
 from torch.utils.tensorboard import SummaryWriter
 
 from sera_maze.envs.ground.atomic_files import write_text
@@ -30,6 +34,7 @@ from sera_maze.envs.ground.atomic_files import write_text
 _STEP = "time/total_timesteps"  # the key under which SB3 algorithms log the step
 _EVENT_FILES = "events.out.tfevents.*"
 _FLUSH_SECONDS = 1.0  # from one wait for the thread that writes TensorBoard's files to the next
+_naming = threading.Lock()  # of event files, by a clock of our own for a moment
 _LONGEST_SESSION = 64  # bytes of the record with which a session begins
 
 
@@ -107,9 +112,9 @@ def _records(path: Path) -> Iterator[bytes]:
 
 class _ResumedTensorBoard(TensorBoardOutputFormat):
     def __init__(self, folder: Path, step: int):
-        _await_a_later_name(folder)
-        # TensorBoard hides what was logged at purge_step and later.
-        self.writer = SummaryWriter(log_dir=str(folder), purge_step=step + 1)
+        with _a_later_name(folder):
+            # TensorBoard hides what was logged at purge_step and later.
+            self.writer = SummaryWriter(log_dir=str(folder), purge_step=step + 1)
         self._is_closed = False
         self._flushed = 0.0
 
@@ -163,15 +168,21 @@ _FORMATS: dict[str, Callable[[Path, int], KVWriter]] = {
 }
 
 
-def _await_a_later_name(folder: Path) -> None:
-    """Let the second end in which the last event file was begun.
+@contextmanager
+def _a_later_name(folder: Path) -> Iterator[None]:
+    """Let a new event file be named later than those that are there, whatever the clock says.
 
-    TensorBoard reads event files in the order of their names, which begin with that second: one of the same second
-    might come before the file whose end it is to hide.
+    TensorBoard reads event files in the order of their names, which begin with the second of their making: one of the
+    same second, or of a clock that was set back, might come before the file whose end it is to hide.
     """
-    newest = max((_second(file.name) for file in folder.glob(_EVENT_FILES)), default=0)
-    if newest == int(time.time()):
-        time.sleep(newest + 1 - time.time())
+    least = max((_second(file.name) for file in folder.glob(_EVENT_FILES)), default=0) + 1
+    with _naming:
+        clock = event_file_writer.time
+        event_file_writer.time = SimpleNamespace(time=lambda: max(clock.time(), least))
+        try:
+            yield
+        finally:
+            event_file_writer.time = clock
 
 
 def _second(name: str) -> int:

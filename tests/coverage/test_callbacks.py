@@ -201,7 +201,7 @@ def test_an_environment_that_is_trained_in_is_refused_inside_another_vec_env_too
         (TypeError, "prompts must be a MazePool, other prompts or promptable environments, got list", {"prompts": []}),
         (ValueError, "eval_freq_updates=0", {"eval_freq_updates": 0}),
         (ValueError, "num_samples=0", {"num_samples": 0}),
-        (ValueError, r"ks\[4\]=256", {"num_samples": 128}),
+        (ValueError, r"ks\[1\]=256", {"num_samples": 128, "ks": (1, 256)}),
         (TypeError, "env must be a VecEnv or a gymnasium.Env, got list", {"env": []}),
     ],
 )

@@ -126,12 +126,20 @@ def test_wrong_arguments(tmp_path):
         resumed_logger(tmp_path, 0, ["csv", "wandb"])
 
 
-def test_the_wait_for_a_later_name_is_short(tmp_path):
-    (tmp_path / f"events.out.tfevents.{int(time.time()) + 1000}.host.1.0").write_bytes(b"")
+@pytest.mark.parametrize("behind", [0, 2, 60, 3600])
+def test_a_clock_that_was_set_back_does_not_change_the_order(tmp_path, behind):
+    """TensorBoard reads event files in the order of their names, which begin with the second of their making."""
+    log(resumed_logger(tmp_path, 0, ["tensorboard"]), [17, 42, 68, 90], 0.0)
+    (first,) = tmp_path.glob("events.*")
+    number = first.name.split(".")[3]
+    first.rename(tmp_path / first.name.replace(number, str(int(number) + behind)))
     (tmp_path / "events.out.tfevents.odd").write_bytes(b"")
     before = time.monotonic()
-    resumed_logger(tmp_path, 0, ["tensorboard"]).close()
-    assert time.monotonic() - before < 1.5
+    log(resumed_logger(tmp_path, 68, ["tensorboard"]), [103, 137], 0.0)
+    log(resumed_logger(tmp_path, 137, ["tensorboard"]), [155], 0.0)
+    assert time.monotonic() - before < 1.5  # nobody waits for the clock
+    assert [step for step, _ in board(tmp_path)] == [17, 42, 68, 103, 137, 155]
+    assert [step for step in range(200) if is_on_board(tmp_path, "train/loss", step)] == [17, 42, 68, 103, 137, 155]
 
 
 def test_what_is_on_the_board_is_found_in_all_files(tmp_path):
