@@ -38,7 +38,7 @@ def parse_text(text: str) -> list[str]:
 def _without_trailing_blanks(lines: Sequence[str]) -> list[str]:
     """Cut the blanks off that stand behind the drawing. Up to the end of its longest row they are open squares."""
     width = max(len(line.rstrip(_BLANKS)) for line in lines)
-    return [line[:width] + line[width:].rstrip(_BLANKS) if line.strip(_BLANKS) else line for line in lines]
+    return [line[:width] if line.strip(_BLANKS) else line for line in lines]
 
 
 def _without_margins(lines: Sequence[str]) -> list[str]:

@@ -271,11 +271,11 @@ class MazeVectorEnv(VectorEnv[Any, Any, Any]):
         if self.render_mode is None:
             logger.warn("render() does nothing without a render_mode; pass MazeVectorEnv(..., render_mode='rgb_array')")
             return None
-        self._check_started()
+        layouts = self.layouts
         cells = [divmod(square, self.pool.size[1]) for square in self._state.square.tolist()]
         return tuple(
-            picture(self.pool[prompt], cell, self.render_mode, self._cell_size)
-            for prompt, cell in zip(self._state.prompt.tolist(), cells, strict=True)
+            picture(layout, cell, self.render_mode, self._cell_size)
+            for layout, cell in zip(layouts, cells, strict=True)
         )
 
     def _observations(self) -> Any:

@@ -318,9 +318,8 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         """SB3's, with a progress bar that knows how many steps a call stands for."""
         if not progress_bar:
             return super()._init_callback(callback)
-        if callback is not None and not isinstance(callback, BaseCallback):
-            callback = CallbackList(callback) if isinstance(callback, list) else ConvertCallback(callback)
-        return super()._init_callback([*([] if callback is None else [callback]), TimestepsBar()])
+        one = as_one_callback(callback)
+        return super()._init_callback([*([] if one is None else [one]), TimestepsBar()])
 
     def _go_to(self, start: BatchStart) -> None:
         self.num_timesteps = start.num_timesteps
@@ -356,6 +355,13 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
     def _excluded_save_params(self) -> list[str]:
         made_again = ["rollout_sampler", "success_estimator", "prompt_order"]
         return [*super()._excluded_save_params(), "_batch_start", "_setup", "team", *made_again]
+
+
+def as_one_callback(callback: MaybeCallback) -> BaseCallback | None:
+    """What ``learn`` takes for a callback, as one of SB3's."""
+    if callback is None or isinstance(callback, BaseCallback):
+        return callback
+    return CallbackList(callback) if isinstance(callback, list) else ConvertCallback(callback)
 
 
 @contextmanager

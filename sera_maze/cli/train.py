@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import itertools
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -153,11 +152,11 @@ def _signals_as_stops() -> Iterator[None]:
 def _new_folder(preset: str) -> Path:
     """A folder of the present second, made here, so that no other run takes it."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    for number in itertools.count(1):
-        folder = Path("runs") / (f"{stamp}-{preset}" if number == 1 else f"{stamp}-{preset}-{number}")
+    folder, number = Path("runs") / f"{stamp}-{preset}", 1
+    while True:
         try:
             folder.mkdir(parents=True)
+            return folder
         except FileExistsError:
-            continue
-        return folder
-    raise AssertionError("count has no end")
+            number += 1
+            folder = Path("runs") / f"{stamp}-{preset}-{number}"

@@ -10,12 +10,13 @@ from typing import Any
 
 import gymnasium as gym
 from rich.console import Console
-from stable_baselines3.common.callbacks import BaseCallback, CallbackList, ConvertCallback
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.type_aliases import MaybeCallback
 from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 
 from sera_maze.algorithm.imitation import check_can_imitate
 from sera_maze.algorithm.maxrl import MaxRL
+from sera_maze.algorithm.resumable import as_one_callback
 from sera_maze.coverage.evaluator import check_not_shared, prompts_and_env
 from sera_maze.coverage.tables import Evaluation
 from sera_maze.envs.ground.atomic_files import check_folder
@@ -55,7 +56,8 @@ class ScriptTask(Task):
         callback: MaybeCallback = None,
     ):
         _check_model(model)
-        self.model, self.callback = model, _one_callback(callback)
+        _check_callback(callback)
+        self.model, self.callback = model, as_one_callback(callback)
         self.held_out, self.env = prompts_and_env(held_out, env)
         check_not_shared(self.env, model.env)
         sampler, rate = model.rollout_sampler, model.learning_rate
@@ -101,17 +103,13 @@ def _check_model(model: object) -> None:
         )
 
 
-def _one_callback(callback: object) -> BaseCallback | None:
-    """What SB3's ``learn`` takes for a callback, as one."""
-    if callback is None or isinstance(callback, BaseCallback):
-        return callback
-    if isinstance(callback, list) and all(isinstance(each, BaseCallback) for each in callback):
-        return CallbackList(callback)
-    if not callable(callback) or isinstance(callback, type):
+def _check_callback(callback: object) -> None:
+    each = callback if isinstance(callback, list) else [callback]
+    is_function = callable(callback) and not isinstance(callback, type)
+    if callback is not None and not is_function and not all(isinstance(item, BaseCallback) for item in each):
         raise TypeError(
             f"callback must be one of SB3's, a list of them or a function of (locals, globals), got {shown(callback)}"
         )
-    return ConvertCallback(callback)
 
 
 def _described(env: VecEnv | None) -> str:
