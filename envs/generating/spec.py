@@ -11,6 +11,8 @@ Algorithm = Literal["prim", "dfs", "kruskal", "wilson", "division", "rooms"]
 Endpoints = Literal["corners", "random", "farthest", "distance"]
 ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
 ENDPOINTS: tuple[str, ...] = get_args(Endpoints)
+# The families of mazes that a general agent is judged on: algorithm and braid of each.
+FAMILIES: dict[str, tuple[str, float]] = {**{name: (name, 0.0) for name in ALGORITHMS}, "braided": ("dfs", 1.0)}
 MAX_SIDE, MAX_SEED = 2**12, 2**64 - 1
 _BRAID = "a probability from 0 (none) to 1 (all dead ends)"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -17,6 +17,7 @@ from sera_maze.envs.generating.spec import MAX_SEED, MazeSpec
 from sera_maze.envs.ground.checks import as_integer, check_int
 from sera_maze.envs.layouts.layout import MazeLayout, digest_content
 from sera_maze.envs.pools.arrays import no_such_maze
+from sera_maze.envs.pools.mixing import largest, walled_in
 from sera_maze.envs.pools.pool import MazePool
 
 NUM_FRESH_MAZES = 2**40
@@ -40,6 +41,7 @@ class FreshMazes:
         endpoints: see `MazeSpec`.
         distance: see `MazeSpec`.
         exclude: a pool of held-out mazes of the same size, whose walls must not occur, whatever start and goal.
+        kinds: mazes of several kinds in turn, see `mixed`, which sets the arguments before to those of the largest.
 
     Raises:
         ValueError, TypeError: for an argument outside its range.
@@ -57,9 +59,12 @@ class FreshMazes:
     endpoints: str = "corners"
     distance: int | None = None
     exclude: MazePool | None = None
+    kinds: tuple[MazeSpec, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", self.spec.size)
+        if self.kinds and self.spec != largest(self.kinds):
+            raise ValueError("kinds go with the options of the largest of them; use FreshMazes.mixed(kinds)")
         object.__setattr__(self, "seed", check_int("seed", self.seed, 0, MAX_SEED))
         if self.exclude is None:
             return
@@ -70,6 +75,27 @@ class FreshMazes:
             )
         if self.exclude.size != self.size:
             raise ValueError(f"exclude has mazes of size {self.exclude.size}, the others have {self.size}")
+
+    @classmethod
+    def mixed(cls, kinds: Sequence[MazeSpec], seed: int = 0, exclude: MazePool | None = None) -> FreshMazes:
+        """Mazes of K kinds in turn: maze ``i`` is maze ``i // K`` of kind ``i % K``.
+
+        Args:
+            kinds: of any sizes; mazes smaller than the largest height and width get more wall to the right and below.
+                One kind must have both.
+            seed: 0 to 2**64 - 1.
+            exclude: a pool of the largest size, whose walls must not occur.
+
+        Raises:
+            ValueError, TypeError: if there are no kinds, none is the largest, or an argument is outside its range.
+
+        Example:
+            >>> FreshMazes.mixed([MazeSpec((9, 9), "prim"), MazeSpec((17, 17), "dfs", endpoints="random")])[0].size
+            (17, 17)
+        """
+        given = tuple(kinds)
+        options = {field.name: getattr(largest(given), field.name) for field in fields(MazeSpec)}
+        return cls(**options, seed=seed, exclude=exclude, kinds=given if len(given) > 1 else ())
 
     @cached_property
     def spec(self) -> MazeSpec:
@@ -83,7 +109,13 @@ class FreshMazes:
     @property
     def provenance(self) -> dict[str, Any]:
         """Where the mazes come from, as JSON can hold it; without ``exclude``."""
-        return {"made_by": "fresh", "seed": self.seed, **self.spec.to_dict()}
+        return {"made_by": "fresh", **self._options}
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """The arguments, as JSON can hold them; without ``exclude``."""
+        options = {"seed": self.seed, **self.spec.to_dict()}
+        return options | ({"kinds": [kind.to_dict() for kind in self.kinds]} if self.kinds else {})
 
     @property
     def digest(self) -> str:
@@ -106,12 +138,12 @@ class FreshMazes:
         wanted, place = np.unique(np.asarray(prompts, np.int64), return_inverse=True)
         for prompt in wanted[(wanted < 0) | (wanted >= NUM_FRESH_MAZES)]:
             raise IndexError(no_such_maze(prompt, NUM_FRESH_MAZES))
-        made = self._made(wanted)
+        made, turn = self._made(wanted), NUM_FRESH_MAZES * max(1, len(self.kinds))
         for attempt in range(1, _MAX_ATTEMPTS + 1):
             again = [i for i, content in enumerate(digest_content(made.walls)) if content in self._excluded]
             if not again:
                 return LayoutArrays(made.walls[place], made.start[place], made.goal[place])
-            for array, part in zip(made, self._made(wanted[again] + attempt * NUM_FRESH_MAZES), strict=True):
+            for array, part in zip(made, self._made(wanted[again] + attempt * turn), strict=True):
                 array[again] = part
         raise ValueError(
             f"maze {wanted[again[0]]} of seed {self.seed}: {_MAX_ATTEMPTS} mazes in a row have walls of exclude, which "
@@ -119,12 +151,25 @@ class FreshMazes:
         )
 
     def _made(self, indices: NDArray[np.int64]) -> LayoutArrays:
-        """Mazes of rising generator indices, one call for each run of consecutive ones."""
+        """Mazes of rising indices (B,)."""
+        if not self.kinds:
+            return self._of_kind(self.spec, indices)
+        count, made = len(self.kinds), generate_from_spec(self.spec, 0, self.seed)
+        made = LayoutArrays(*(np.empty((len(indices), *array.shape[1:]), array.dtype) for array in made))
+        for k, kind in enumerate(self.kinds):
+            of_kind = indices % count == k
+            mazes = self._of_kind(kind, indices[of_kind] // count)
+            made.walls[of_kind] = walled_in(mazes.walls, self.size)
+            made.start[of_kind], made.goal[of_kind] = mazes.start, mazes.goal
+        return made
+
+    def _of_kind(self, kind: MazeSpec, indices: NDArray[np.int64]) -> LayoutArrays:
+        """Mazes of one kind by rising generator indices (B,), one call for each run of consecutive ones."""
         cuts = np.flatnonzero(np.diff(indices) > 1) + 1
         runs = [run for run in np.split(indices, cuts) if len(run)]
-        parts = [generate_from_spec(self.spec, len(run), self.seed, first_index=int(run[0])) for run in runs]
+        parts = [generate_from_spec(kind, len(run), self.seed, first_index=int(run[0])) for run in runs]
         if not parts:
-            return generate_from_spec(self.spec, 0, self.seed)
+            return generate_from_spec(kind, 0, self.seed)
         return LayoutArrays(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
     def __len__(self) -> int:
@@ -148,7 +193,8 @@ class FreshMazes:
         raise TypeError("FreshMazes has too many mazes to go through; take some by their numbers, as in mazes[7]")
 
     def __repr__(self) -> str:
-        return f"FreshMazes({self.size[0]}x{self.size[1]} {self.algorithm}, seed {self.seed})"
+        algorithm = f"{len(self.kinds)} kinds" if self.kinds else self.algorithm
+        return f"FreshMazes({self.size[0]}x{self.size[1]} {algorithm}, seed {self.seed})"
 
 
 Mazes: TypeAlias = MazePool | FreshMazes
@@ -162,7 +208,7 @@ def same_mazes(one: Mazes, other: Mazes) -> bool:
 def fresh_part(mazes: Mazes) -> tuple[dict[str, Any] | None, MazePool | None]:
     """What makes mazes again, `mazes_again`: options of `FreshMazes` that JSON can hold or None, and a pool or None."""
     if isinstance(mazes, FreshMazes):
-        return {"seed": mazes.seed, **mazes.spec.to_dict()}, mazes.exclude
+        return mazes._options, mazes.exclude
     return None, mazes
 
 
@@ -172,6 +218,8 @@ def mazes_again(fresh: dict[str, Any] | None, pool: MazePool | None) -> Mazes:
     Raises:
         ValueError: if both are None.
     """
+    if fresh is not None and fresh.get("kinds"):
+        return FreshMazes.mixed([MazeSpec(**kind) for kind in fresh["kinds"]], fresh["seed"], pool)
     if fresh is not None:
         return FreshMazes(**fresh, exclude=pool)
     if pool is None:

@@ -10,7 +10,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.utils import update_learning_rate
 
 from sera_maze.envs.ground.checks import check_int
-from sera_maze.policies.asking import varied
+from sera_maze.policies.asking import imitating
 from sera_maze.sampling.protocol import Sampler
 
 _STREAM = 0x57415253  # sets these random numbers apart from those of the prompt order
@@ -68,7 +68,7 @@ def warm_start(
     for update in range(updates):
         update_learning_rate(optimizer, learning_rate * (1 - update / updates))
         prompts = torch.from_numpy(generator.integers(sampler.num_prompts, size=batch_size)).to(policy.device)
-        loss = sampler.imitation_loss(varied(policy, generator), prompts)
+        loss = sampler.imitation_loss(imitating(policy, generator), prompts)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)

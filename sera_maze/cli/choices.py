@@ -32,7 +32,9 @@ def parse_size(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2] or match[1])
 
 
-def choose_mazes(config: RunConfig, load: Path | None, size: str | None, count: int | None) -> tuple[MazePool, str]:
+def choose_mazes(
+    config: RunConfig, load: Path | None, size: str | None, count: int | None, *, is_shipped: bool = False
+) -> tuple[MazePool, str]:
     """The mazes that the options of a command ask for, and a name for the folder of their evaluation.
 
     Args:
@@ -40,22 +42,25 @@ def choose_mazes(config: RunConfig, load: Path | None, size: str | None, count: 
         load: the option --load.
         size: --size.
         count: --count.
+        is_shipped: whether it is the config of the agent that comes with the package: then 17x17 mazes are taken.
 
     Raises:
         ValueError: if the options exclude each other, or there are no such mazes.
     """
     from sera_maze.runs import maze_task
+    from sera_maze.runs.shipped import COUNT, SIZE
 
     if load is not None and size is not None:
         raise ValueError("--load and --size exclude each other; give one")
-    if count is not None and size is None:
+    if count is not None and size is None and not (is_shipped and load is None):
         raise ValueError("--count is for mazes of a given --size; leave it out, or give one")
     if load is not None:
         return load_pool(load), f"eval-{load.stem}"
-    if size is None:
+    if size is None and not is_shipped:
         return maze_task.held_out_pool(config), "eval"
-    height, width = MazeSpec(parse_size(size)).size
-    pool = maze_task.unseen_pool(config, 256 if count is None else count, (height, width))
+    height, width = MazeSpec(SIZE if size is None else parse_size(size)).size
+    usual = COUNT if is_shipped else 256
+    pool = maze_task.unseen_pool(config, usual if count is None else count, (height, width))
     return pool, f"eval-{height}x{width}"
 
 

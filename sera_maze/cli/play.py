@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.console import Console
@@ -15,13 +15,14 @@ from sera_maze.envs.layouts.moves import OnWall
 
 if TYPE_CHECKING:
     from sera_maze.envs.pools.pool import MazePool
+    from sera_maze.viewer.scenes import Agent
 
 
 @dataclass(frozen=True)
 class Play:
     """Walk through mazes yourself, with the arrow keys, against the shortest path and a trained agent."""
 
-    folder: Annotated[tyro.conf.Positional[Path | None], unless_given("no agent")] = None
+    folder: Annotated[tyro.conf.Positional[Path | None], unless_given("the agent that comes with the package")] = None
     """Folder of a run whose agent walks too; on its held-out mazes, unless others are given."""
     load: Annotated[Path | None, unless_given("mazes are generated, or the run's held-out ones")] = None
     """Mazes to play: a file of 'sera-maze mazes --out', or a folder of drawings."""
@@ -39,20 +40,16 @@ class Play:
     def run(self, console: Console) -> int:
         """Play, and return the exit status."""
         from sera_maze.envs.pictures.window import NoDisplayError
-        from sera_maze.envs.play.rules import MazeRules
         from sera_maze.viewer.playing import Player  # torch, Stable-Baselines3 and pygame load only here
         from sera_maze.viewer.window import run_window
 
-        agent, on_wall = None, self.on_wall or "stay"
-        pool: MazePool
         self._check_nothing_is_ignored()
         if self.folder is not None:
             agent, pool = self._agent(self.folder)
-            rules = agent.rules
         else:
             pool = self._pool()
-            rules = MazeRules(pool.size, on_wall=on_wall)
-        player = Player(pool, rules=rules, agent=agent, prompt=self.maze)
+            agent = self._shipped(pool)
+        player = Player(pool, rules=agent.rules, agent=agent, prompt=self.maze)
         try:
             run_window(player, "sera-maze play")
         except NoDisplayError:
@@ -85,7 +82,16 @@ class Play:
                     raise
         raise AssertionError
 
-    def _agent(self, folder: Path) -> tuple[Any, MazePool]:
+    def _shipped(self, pool: MazePool) -> Agent:
+        from sera_maze.envs.play.rules import MazeRules
+        from sera_maze.runs.shipped import NAME, shipped_agent
+        from sera_maze.viewer.scenes import Agent
+
+        policy, config = shipped_agent()
+        rules = MazeRules(pool.size, on_wall=self.on_wall or "stay")
+        return Agent(NAME, policy, pool, rules=rules, seed=config.seed)
+
+    def _agent(self, folder: Path) -> tuple[Agent, MazePool]:
         from sera_maze.envs.play.rules import MazeRules
         from sera_maze.policies.maze import as_maze_policy
         from sera_maze.runs import folder as run_folder

@@ -14,6 +14,7 @@ from sera_maze.cli.choices import choose_mazes, unless_given
 from sera_maze.envs.ground.checks import check_int
 
 if TYPE_CHECKING:
+    from sera_maze.viewer.scenes import Agent
     from sera_maze.viewer.watching import Viewer
 
 _SUFFIXES = (".png", ".gif", ".mp4")
@@ -23,13 +24,13 @@ _SUFFIXES = (".png", ".gif", ".mp4")
 class Watch:
     """Watch trained agents walk through mazes, in a window or as a picture or film; two runs side by side."""
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Folder of one run, or of two."""
+    runs: tyro.conf.Positional[tuple[Path, ...]] = ()
+    """Folder of one run, or of two; none: the agent that comes with the package, in mazes of seven families."""
     load: Annotated[Path | None, unless_given("the held-out mazes of the first run")] = None
     """Mazes to watch on: a file of 'sera-maze mazes --out', or a folder of drawings."""
-    size: Annotated[str | None, unless_given("that of the held-out mazes")] = None
+    size: Annotated[str | None, unless_given("that of the held-out mazes; without a run 17x17")] = None
     """Instead: mazes of this size, HEIGHTxWIDTH or one number, that the first run has never seen."""
-    count: Annotated[int | None, unless_given("256")] = None
+    count: Annotated[int | None, unless_given("256, without a run 70")] = None
     """Number of mazes, with --size."""
     maze: Annotated[int | None, unless_given("the hardest with --out, else maze 0")] = None
     """The first maze to show, by its number."""
@@ -57,7 +58,7 @@ class Watch:
         from sera_maze.envs.pictures.window import NoDisplayError
         from sera_maze.viewer.window import run_window  # torch, Stable-Baselines3 and pygame load only here
 
-        if not 1 <= len(self.runs) <= 2:
+        if len(self.runs) > 2:
             raise ValueError(f"got {len(self.runs)} run folders; give one, or two to see them side by side")
         if self.out is not None and self.out.suffix.lower() not in _SUFFIXES:
             raise ValueError(f"{self.out} does not end in .png, .gif or .mp4; name a file of one of these kinds")
@@ -82,29 +83,10 @@ class Watch:
         return 0
 
     def _viewer(self) -> Viewer:
-        from sera_maze.envs.play.rules import MazeRules
-        from sera_maze.policies.maze import as_maze_policy
         from sera_maze.runs import folder as run_folder
-        from sera_maze.runs.maze_task import trained_on
-        from sera_maze.viewer.scenes import Agent
         from sera_maze.viewer.watching import Viewer
 
-        device = run_folder.checked_device(self.device)
-        opened = [run_folder.open_run(folder, device) for folder in self.runs]
-        pool, _ = choose_mazes(opened[0][1], self.load, self.size, self.count)
-        agents = []
-        for name, (model, config) in zip(_names(self.runs), opened, strict=True):
-            if seen := trained_on(model, pool):
-                name = f"{name} (trained on {seen} of these mazes)"
-            if config.mazes.on_wall != opened[0][1].mazes.on_wall:
-                name = f"{name}, on_wall={config.mazes.on_wall}"
-            policy, rules = as_maze_policy(model.policy), MazeRules(pool.size, on_wall=config.mazes.on_wall)
-            agents.append(
-                Agent(
-                    name, policy, pool, rules=rules, iterations=self.iterations, num_samples=self.num_samples,
-                    seed=config.seed,
-                )
-            )  # fmt: skip
+        agents = list(self._agents(run_folder.checked_device(self.device)))
         prompt = self.maze
         if prompt is None:
             prompt = 0 if self.out is None else int(agents[0].chances.argmin())
@@ -114,9 +96,30 @@ class Watch:
         shown.speed = self.speed
         return shown
 
+    def _agents(self, device: str) -> Iterator[Agent]:
+        """The runs' agents, or that of the package, on the mazes that the options ask for."""
+        from sera_maze.envs.play.rules import MazeRules
+        from sera_maze.policies.maze import as_maze_policy
+        from sera_maze.runs import folder as run_folder
+        from sera_maze.runs.maze_task import trained_on
+        from sera_maze.runs.shipped import NAME, shipped_agent
+        from sera_maze.viewer.scenes import Agent
 
-def _names(folders: tuple[Path, ...]) -> Iterator[str]:
+        opened = [run_folder.open_run(folder, device) for folder in self.runs]
+        found = [(as_maze_policy(model.policy), config) for model, config in opened] or [shipped_agent(device)]
+        pool, _ = choose_mazes(found[0][1], self.load, self.size, self.count, is_shipped=not opened)
+        for n, (name, (policy, config)) in enumerate(zip(_names(self.runs) or [NAME], found, strict=True)):
+            if opened and (seen := trained_on(opened[n][0], pool)):
+                name = f"{name} (trained on {seen} of these mazes)"
+            if config.mazes.on_wall != found[0][1].mazes.on_wall:
+                name = f"{name}, on_wall={config.mazes.on_wall}"
+            yield Agent(
+                name, policy, pool, rules=MazeRules(pool.size, on_wall=config.mazes.on_wall),
+                iterations=self.iterations, num_samples=self.num_samples, seed=config.seed,
+            )  # fmt: skip
+
+
+def _names(folders: tuple[Path, ...]) -> list[str]:
     """The folders' own names; with their parents' where these are the same."""
     own = [folder.resolve().name for folder in folders]
-    for folder, name in zip(folders, own, strict=True):
-        yield name if own.count(name) == 1 else str(folder)
+    return [name if own.count(name) == 1 else str(folder) for folder, name in zip(folders, own, strict=True)]

@@ -1,6 +1,7 @@
 """What samplers and algorithms ask of any policy; a policy that knows more than SB3's answers by methods of its own.
 
 - ``varied(generator)``: the variant of the policy that one update samples and trains.
+- ``imitating(generator)``: the same for an update of imitation, and ``reach``, in moves, what it can learn from.
 - ``at(**settings)`` and ``settings``: a variant with other settings beside the parameters, and those of this one.
 - ``success_logits(observations)``: logits of success.
 - ``most_observations``: how many observations one pass may keep for its gradient.
@@ -28,6 +29,17 @@ def varied(policy: Policy, generator: np.random.Generator) -> Policy:
     """
     vary = getattr(policy, "varied", None)
     return policy if vary is None else vary(generator)
+
+
+def imitating(policy: Policy, generator: np.random.Generator) -> Policy:
+    """The variant of a policy for one update of imitation; that of `varied` if it has none of its own.
+
+    Args:
+        policy: any.
+        generator: draws the variant.
+    """
+    own = getattr(policy, "imitating", None)
+    return varied(policy, generator) if own is None else own(generator)
 
 
 def settings_of(policy: BasePolicy) -> dict[str, Any]:

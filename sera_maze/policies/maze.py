@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+import os
+from importlib import resources
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -15,11 +17,14 @@ from torch import Tensor
 from typing_extensions import Self
 
 from sera_maze.envs.generating.generate import check_int
-from sera_maze.envs.ground.checks import check_flag
-from sera_maze.policies.network import NUM_ACTIONS, MazeNet, default_iterations
+from sera_maze.envs.ground.checks import check_choice, check_flag
+from sera_maze.policies.iterations import Growth, default_iterations, reach
+from sera_maze.policies.network import NUM_ACTIONS, MazeNet
+from sera_maze.policies.weights import read_weights, write_weights
 
 # Numbers in the hidden states that one pass may keep for its gradient: 256 MiB of float32.
 _MAX_STATES = 2**26
+_IN_FILE = ("channels", "vary_iterations", "growth", "learning_iterations")
 _USED = ("optimizer_class", "optimizer_kwargs")  # of ActorCriticPolicy's arguments
 
 
@@ -39,6 +44,10 @@ class MazePolicy(ActorCriticPolicy):
             can be taken later, by `at`, to run a policy on larger mazes than it was trained on.
             Each costs one convolution of the maze, forward and backward.
         vary_iterations: whether `MaxRL` trains each update with another number of iterations, see `varied`.
+        growth: how the iterations that are chosen by size grow: "sides" or "area", see `default_iterations`.
+        learning_iterations: through how many of an update's iterations, the last ones, the gradient goes; None: all of
+            them. Fewer save time and memory where there are many; the imitation then trains every stretch of the
+            iterations in turn, see `imitating` (as the progressive loss of Bansal et al., arXiv 2202.05826).
         **kwargs: ``optimizer_class`` and ``optimizer_kwargs`` of SB3's ActorCriticPolicy.
 
     Raises:
@@ -53,21 +62,29 @@ class MazePolicy(ActorCriticPolicy):
         channels: int = 32,
         iterations: int | None = None,
         vary_iterations: bool = True,
+        growth: Growth = "sides",
+        learning_iterations: int | None = None,
         **kwargs: Any,
     ):
         self.maze_size = _maze_size(observation_space)
         if not isinstance(action_space, spaces.Discrete) or action_space.n != NUM_ACTIONS:
             raise ValueError(f"MazePolicy needs the action space Discrete({NUM_ACTIONS}), got {action_space}")
         self.channels = check_int("channels", channels, 1, 4096)
-        self.iterations = default_iterations(*self.maze_size) if iterations is None else iterations
+        check_choice("growth", growth, get_args(Growth))
+        self.growth: Growth = growth
+        self.iterations = default_iterations(*self.maze_size, growth) if iterations is None else iterations
         check_iterations(self.iterations)
+        self.learning_iterations = learning_iterations
+        if learning_iterations is not None:
+            self.learning_iterations = check_int("learning_iterations", learning_iterations, 1, 100_000)
+        self._early = False  # a variant whose iterations may be too few to solve a maze
         check_flag("vary_iterations", vary_iterations)
         self.vary_iterations = vary_iterations
         for name, value in kwargs.items():
             if name not in _USED and not (name == "use_sde" and not value):
                 raise ValueError(
                     f"{name}={value!r} has no effect on a MazePolicy, leave it out; it takes channels, iterations, "
-                    f"vary_iterations, {', '.join(_USED)}"
+                    f"vary_iterations, growth, learning_iterations, {', '.join(_USED)}"
                 )
         super().__init__(observation_space, action_space, lr_schedule, **kwargs)
 
@@ -82,7 +99,54 @@ class MazePolicy(ActorCriticPolicy):
             "channels": self.channels,
             "iterations": self.iterations,
             "vary_iterations": self.vary_iterations,
+            "growth": self.growth,
+            "learning_iterations": self.learning_iterations,
         }
+
+    def save_weights(self, path: str | os.PathLike[str]) -> None:
+        """Write the parameters, and how the network is built, into a file that `from_weights` reads."""
+        options = {name: getattr(self, name) for name in _IN_FILE}
+        write_weights(path, self.state_dict(), options)
+
+    @classmethod
+    def from_weights(
+        cls, path: str | os.PathLike[str], size: tuple[int, int] = (17, 17), device: torch.device | str = "cpu"
+    ) -> Self:
+        """The policy of a file of `save_weights`, which holds no code, for mazes of a size; `for_size` gives others.
+
+        Args:
+            path: of the file.
+            size: (height, width) of the mazes that ``predict`` and SB3's other methods will see, as grid observations.
+            device: torch's.
+
+        Raises:
+            FileNotFoundError, ValueError: if it is not such a file.
+        """
+        tensors, options = read_weights(path)
+        observations = spaces.Box(0, 255, (3, *size), np.uint8)
+        try:
+            policy = cls(observations, spaces.Discrete(NUM_ACTIONS), lambda _: 1e-3, **options)
+            policy.load_state_dict(tensors)
+        except (TypeError, RuntimeError) as error:
+            raise ValueError(f"{path} holds another network than this version's ({error})") from None
+        policy.set_training_mode(False)
+        return policy.to(device)
+
+    @classmethod
+    def pretrained(cls, size: tuple[int, int] = (17, 17), device: torch.device | str = "cpu") -> Self:
+        """The agent that comes with the package: it finds its way in mazes of all families, sizes and endpoints.
+
+        ``sera-maze train --preset general`` trained it; `sera_maze.assets` has its table, general.md.
+
+        Args:
+            size: as for `from_weights`.
+            device: torch's.
+
+        Example:
+            >>> evaluation = evaluate(MazePolicy.pretrained(), MazePool.generate(100, 17, "wilson", endpoints="random"))
+        """
+        with resources.as_file(resources.files("sera_maze.assets") / "general.safetensors") as path:
+            return cls.from_weights(path, size, device)
 
     def at(self, *, iterations: int) -> Self:
         """The same policy with another number of iterations: it shares the parameters, and this one stays as it is.
@@ -97,7 +161,7 @@ class MazePolicy(ActorCriticPolicy):
     def for_size(self, size: tuple[int, int], iterations: int | None = None) -> Self:
         """The variant for mazes of a size: with so many iterations; None: its own, on another size the usual ones."""
         if iterations is None:
-            iterations = self.iterations if size == self.maze_size else default_iterations(*size)
+            iterations = self.iterations if size == self.maze_size else default_iterations(*size, self.growth)
         return self.at(iterations=iterations)
 
     @property
@@ -116,10 +180,31 @@ class MazePolicy(ActorCriticPolicy):
         low, high = max(1, round(0.6 * self.iterations)), 2 * self.iterations
         return self.at(iterations=int(generator.integers(low, high + 1)))
 
+    def imitating(self, generator: np.random.Generator) -> Self:
+        """A variant for one update of imitation: `varied`, or with ``learning_iterations`` from its first iteration on.
+
+        Then the number of iterations is drawn from 1 to 1.5 times ``iterations``, half of the time at most twice
+        ``learning_iterations``, and only squares are trained that information from the goal has reached, `reach`.
+        """
+        if self.learning_iterations is None:
+            return self.varied(generator)
+        high = max(1, round(1.5 * self.iterations))
+        if generator.random() < 0.5:
+            high = min(high, 2 * self.learning_iterations)
+        variant = self.at(iterations=int(generator.integers(1, high + 1)))
+        variant._early = True
+        return variant
+
+    @property
+    def reach(self) -> int | None:
+        """Moves from the goal that a variant of `imitating` has had the time to learn of; None: any."""
+        return reach(self.iterations) if self._early else None
+
     def most_mazes(self, height: int, width: int) -> int:
         """How many mazes of a size one pass may take without keeping too much for its gradient."""
         positions = height * width // 4 + 1  # of the hidden state, one for four squares
-        return max(1, _MAX_STATES // (self.channels * self.iterations * positions))
+        kept = min(self.iterations, self.learning_iterations or self.iterations)
+        return max(1, _MAX_STATES // (self.channels * kept * positions))
 
     @property
     def most_observations(self) -> int:
@@ -136,7 +221,7 @@ class MazePolicy(ActorCriticPolicy):
         Returns:
             (M, H, W, 4) and (M, H, W) float32.
         """
-        logits, values = self.net(walls, goal, self.iterations)
+        logits, values = self.net(walls, goal, self.iterations, self.learning_iterations)
         return logits.log_softmax(dim=-1), values
 
     def log_prob_map(self, walls: Tensor, goal: Tensor) -> Tensor:

@@ -6,18 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sera_maze.policies.iterations import BLOCK
+from sera_maze.policies.iterations import default_iterations as default_iterations
+
 NUM_ACTIONS = 4
-_BLOCK = 2  # squares of a maze that share one position of the hidden state, along each axis
 _PLANES = 2  # walls, goal
-
-
-def default_iterations(height: int, width: int) -> int:
-    """Iterations for mazes of (height, width) squares: 0.6 times height plus width, at least 8.
-
-    Each iteration carries information over `_BLOCK` squares, so this lets it travel 1.2 times height + width squares,
-    more than the shortest path of most mazes takes. Time grows with the iterations times the squares.
-    """
-    return max(8, round(0.6 * (height + width)))
 
 
 class MazeNet(nn.Module):
@@ -32,31 +25,39 @@ class MazeNet(nn.Module):
 
     def __init__(self, channels: int):
         super().__init__()
-        self.read = nn.Conv2d(_PLANES * _BLOCK**2, channels, 3, padding=1)
+        self.read = nn.Conv2d(_PLANES * BLOCK**2, channels, 3, padding=1)
         self.update = nn.Conv2d(channels, channels, 3, padding=1)
-        self.write = nn.Conv2d(channels, (NUM_ACTIONS + 1) * _BLOCK**2, 1)
+        self.write = nn.Conv2d(channels, (NUM_ACTIONS + 1) * BLOCK**2, 1)
 
-    def forward(self, walls: Tensor, goal: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, walls: Tensor, goal: Tensor, iterations: int, learning: int | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Run the network.
 
         Args:
             walls: (M, H, W) bool.
             goal: (M, 2) int64, (row, column).
             iterations: how often the hidden state is updated.
+            learning: how many of them, the last ones, the gradient goes through; None: all, and the beginning.
 
         Returns:
             logits (M, H, W, 4) and values (M, H, W), both of the parameters' type.
         """
         count, height, width = walls.shape
-        padded = (count, _PLANES, height + height % _BLOCK, width + width % _BLOCK)
+        padded = (count, _PLANES, height + height % BLOCK, width + width % BLOCK)
         planes = torch.ones(padded, dtype=self.read.weight.dtype, device=walls.device)
         planes[:, 0, :height, :width] = walls.to(planes.dtype)  # squares added to fill the blocks are wall
         planes[:, 1] = 0
         planes[torch.arange(count, device=walls.device), 1, goal[:, 0], goal[:, 1]] = 1
-        blocks = functional.pixel_unshuffle(planes, _BLOCK).contiguous(memory_format=torch.channels_last)
+        blocks = functional.pixel_unshuffle(planes, BLOCK).contiguous(memory_format=torch.channels_last)
         maze = self.read(blocks)  # (M, C, H/2, W/2)
         state = torch.relu(maze)
+        if learning is not None and learning < iterations:
+            with torch.no_grad():
+                for _ in range(iterations - learning):
+                    state = torch.relu(self.update(state) + maze)
+            iterations = learning
         for _ in range(iterations):
             state = torch.relu(self.update(state) + maze)
-        squares = functional.pixel_shuffle(self.write(state), _BLOCK)[:, :, :height, :width]  # (M, 5, H, W)
+        squares = functional.pixel_shuffle(self.write(state), BLOCK)[:, :, :height, :width]  # (M, 5, H, W)
         return squares[:, :NUM_ACTIONS].permute(0, 2, 3, 1), squares[:, NUM_ACTIONS]

@@ -7,22 +7,24 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from typing_extensions import Self
 
 from sera_maze.algorithm.options import MaxRLOptions
-from sera_maze.envs.generating.spec import Algorithm, MazeSpec
+from sera_maze.envs.generating.spec import FAMILIES, Algorithm, MazeSpec
 from sera_maze.envs.ground.atomic_files import write_text
 from sera_maze.envs.ground.checks import check_int
 from sera_maze.envs.ground.options import Number, Whole, changed, check_options, differences, leaves
 from sera_maze.envs.layouts.moves import OnWall
+from sera_maze.policies.iterations import Growth
 
 _COUNT, _COUNT_FROM_0 = Whole(1, 2**31), Whole(0, 2**32 - 1)
 # Options that config.json lacked in earlier versions, whose runs did what the defaults say.
 _LATER_OPTIONS = {
     "distances", "activation_threshold", "max_grad_norm", "n_min", "rounding", "multiplicity_correction", "token_mean",
-    "n_epochs", "clip_range", "ent_coef", "critic_coef", "warmup_updates", "sampler",
+    "n_epochs", "clip_range", "ent_coef", "critic_coef", "warmup_updates", "sampler", "braid", "openings", "endpoints",
+    "smaller_sizes", "growth", "learning_iterations",
 }  # fmt: skip
 
 
@@ -32,7 +34,14 @@ class MazeOptions:
 
     Args:
         size: height and width of the mazes in grid squares, walls included; odd.
-        algorithm: how the mazes are carved, see `MazeSpec`.
+        algorithm: how the mazes are carved, see `MazeSpec`; "all": the seven families in turn, which are those of every
+            algorithm, and braided ones of "dfs".
+        braid: probability with which each dead end is opened, so that several solutions may exist.
+        openings: further walls between cells that are removed.
+        endpoints: of mazes without distances: "corners" (start top left, goal bottom right), "random" (two different
+            cells) or "farthest" (the two cells farthest apart).
+        smaller_sizes: sides of smaller square mazes, odd, that come in turn with those of ``size``, as many of each;
+            None: none.
         num_mazes: mazes of the training pool.
         fresh_mazes: train on mazes that never come twice (`FreshMazes`) instead of a pool; num_mazes is not used then.
         distances: shortest-path distances of start and goal, as many training and held-out mazes of each; None: start
@@ -42,7 +51,11 @@ class MazeOptions:
     """
 
     size: tuple[int, int] = (17, 17)
-    algorithm: Algorithm = "prim"
+    algorithm: Literal[Algorithm, "all"] = "prim"
+    braid: Annotated[float, Number("a probability from 0 (none) to 1 (all dead ends)", 0, 1, "[]")] = 0.0
+    openings: Annotated[int, _COUNT_FROM_0] = 0
+    endpoints: Literal["corners", "random", "farthest"] = "corners"
+    smaller_sizes: tuple[int, ...] | None = None
     num_mazes: Annotated[int, _COUNT] = 16384
     fresh_mazes: bool = False
     distances: tuple[int, ...] | None = None
@@ -50,10 +63,43 @@ class MazeOptions:
     on_wall: OnWall = "fail"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "size", MazeSpec(self.size, self.algorithm).size)
+        object.__setattr__(self, "size", MazeSpec(self.size).size)
         check_options(self)
+        if self.algorithm == "all" and self.braid:
+            raise ValueError(
+                "braid goes with one algorithm; leave it out with 'all', which has braided mazes of its own"
+            )
+        if self.smaller_sizes is not None:
+            self._check_sizes(self.smaller_sizes)
         if self.distances is not None:
             self._check_distances(self.distances)
+        if min(self.num_mazes, self.held_out_mazes) < len(self.kinds()):
+            raise ValueError(f"there are {len(self.kinds())} kinds of mazes; give as many mazes of each pool or more")
+
+    def curriculum(self) -> list[list[MazeSpec]]:
+        """The kinds of mazes of each stage of a warm start: of the smallest size, of the two smallest, and so on."""
+        sides = sorted(self.smaller_sizes or ())
+        kinds = [[kind for side in sides[: i + 1] for kind in self.kinds((side, side))] for i in range(len(sides))]
+        return [*kinds, self.kinds()]
+
+    def kinds(self, size: tuple[int, int] | None = None) -> list[MazeSpec]:
+        """The kinds of mazes, as many mazes of each; of one size, or of all if that is None. Without distances."""
+        smaller = [(side, side) for side in self.smaller_sizes or ()]
+        sizes = [*smaller, self.size] if size is None else [size]
+        families = list(FAMILIES.values()) if self.algorithm == "all" else [(self.algorithm, self.braid)]
+        return [
+            MazeSpec(sides, algorithm, braid, self.openings, self.endpoints)
+            for sides in sizes
+            for algorithm, braid in families
+        ]
+
+    def _check_sizes(self, given: object) -> None:
+        if not isinstance(given, Sequence) or isinstance(given, str):
+            raise TypeError(f"smaller_sizes={given!r}; give one or more sides, such as (9, 17), or None")
+        sides = tuple(check_int("smaller_sizes", side, 5, min(self.size) - 2) for side in given)
+        object.__setattr__(self, "smaller_sizes", sides)
+        if not sides or len(set(sides)) < len(sides):
+            raise ValueError(f"smaller_sizes={sides}; give one or more, all different, or None")
 
     def _check_distances(self, given: object) -> None:
         if not isinstance(given, Sequence) or isinstance(given, str):
@@ -64,6 +110,8 @@ class MazeOptions:
             raise ValueError(f"distances={distances}; give one or more, all different, or None")
         if self.fresh_mazes:
             raise ValueError("distances are those of a pool; leave them out with fresh_mazes")
+        if len(self.kinds()) > 1 or self.endpoints != "corners":
+            raise ValueError("distances go with one kind of mazes, and choose the endpoints; leave the others out")
         for name in ("num_mazes", "held_out_mazes"):
             if getattr(self, name) % len(distances):
                 raise ValueError(
@@ -79,10 +127,14 @@ class PolicyOptions:
     Args:
         channels: width of the policy's hidden state.
         iterations: how often the policy updates its hidden state; None: by the size of the mazes.
+        growth: how these iterations grow with the size: with its "sides", or with its "area", for long winding paths.
+        learning_iterations: through how many iterations, the last ones, the gradient goes; None: all of them.
     """
 
     channels: Annotated[int, _COUNT] = 32
     iterations: Annotated[int, _COUNT] | None = None
+    growth: Growth = "sides"
+    learning_iterations: Annotated[int, _COUNT] | None = None
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -316,5 +368,23 @@ PRESETS = {
         n_max=512,
         eval_every=100,
         num_samples=2048,
+    ),
+    # The agent that comes with the package: all families and endpoints, in sizes that a curriculum goes through.
+    "general": RunConfig.of(
+        size=(33, 33),
+        smaller_sizes=(9, 17),
+        algorithm="all",
+        endpoints="random",
+        fresh_mazes=True,
+        held_out_mazes=252,
+        channels=48,
+        growth="area",
+        learning_iterations=20,
+        warm_start=7500,
+        updates=300,
+        prompts_per_batch=32,
+        success="exact",
+        learning_rate=1e-4,
+        eval_every=50,
     ),
 }

@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -52,6 +53,10 @@ class Task(ABC):
     @abstractmethod
     def load(self, folder: Path) -> MaxRL:
         """The model of a checkpoint, ready to learn."""
+
+    def warm_start(self, model: MaxRL, after_update: Callable[[int], object]) -> None:
+        """Let a fresh model imitate, for all of the config's updates."""
+        model.warm_start(self.config.warm_start, after_update=after_update)
 
     def describe(self, model: MaxRL) -> str:
         """A line on the prompts, as the run begins."""
@@ -136,7 +141,7 @@ def run_task(task: Task, folder: Path, console: Console, *, resume: bool = False
             model = task.make(console) if new is None else new
             config.save(folder / CONFIG)
             console.print(task.describe(model))
-            _warm_start(model, config.warm_start, console)
+            _warm_start(model, task, console)
             task.save(model, folder)
         if model.num_timesteps == 0:  # what was logged before a stop is logged again
             shutil.rmtree(folder / LOGS, ignore_errors=True)
@@ -153,13 +158,14 @@ def run_task(task: Task, folder: Path, console: Console, *, resume: bool = False
     return evaluation
 
 
-def _warm_start(model: MaxRL, updates: int, console: Console) -> None:
+def _warm_start(model: MaxRL, task: Task, console: Console) -> None:
+    updates = task.config.warm_start
     if not updates:
         return
     started = time.monotonic()
     with _progress(console) as progress:
         bar = progress.add_task("warm start", total=updates, figures="imitating shortest paths")
-        model.warm_start(updates, after_update=lambda update: progress.update(bar, completed=update + 1))
+        task.warm_start(model, lambda update: progress.update(bar, completed=update + 1))
     console.print(f"warm start: {updates} updates in {time.monotonic() - started:.0f} s")
 
 
@@ -193,6 +199,11 @@ def _progress(console: Console) -> Progress:
     )  # fmt: skip
 
 
+def evaluation_of(evaluator: Evaluator, config: Config) -> Evaluation:
+    """Evaluate with the config's number of rollouts."""
+    return evaluated(evaluator, config.num_samples, check_ks(None, config.num_samples), evaluator.knows_exact)
+
+
 def write_evaluation(evaluator: Evaluator, config: Config, folder: Path) -> Evaluation:
     """Evaluate and write the table (JSON and Markdown) and, of mazes, the pictures into a folder.
 
@@ -202,7 +213,7 @@ def write_evaluation(evaluator: Evaluator, config: Config, folder: Path) -> Eval
         folder: for the files; made if it is missing.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    evaluation = evaluated(evaluator, config.num_samples, check_ks(None, config.num_samples), evaluator.knows_exact)
+    evaluation = evaluation_of(evaluator, config)
     if evaluator.mazes is not None:
         write_pictures(evaluation, evaluator, folder)
     for suffix, text in (("json", json.dumps(evaluation.to_json(), indent=1)), ("md", evaluation.markdown())):

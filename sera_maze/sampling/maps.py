@@ -12,7 +12,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor
 
-from sera_maze.envs.layouts.distances import shortest_actions
+from sera_maze.envs.layouts.distances import distances_from, shortest_actions
 from sera_maze.exact.probability import success_probability
 from sera_maze.policies.maze import MazePolicy, as_maze_policy
 from sera_maze.sampling.loss import MAZES_A_PASS, LossTerms, cut
@@ -179,7 +179,11 @@ class MapSampler(Sampler):
             torch.from_numpy(array[back]).to(prompts.device)
             for array in (shortest_actions(mazes.walls, mazes.goal), mazes.walls, mazes.goal)
         )
-        return -(targets * as_maze_policy(policy).log_prob_map(walls, goal)).sum() / targets.sum()
+        maze_policy = as_maze_policy(policy)
+        if maze_policy.reach is not None:
+            distances = torch.from_numpy(distances_from(mazes.walls, mazes.goal)[back]).to(prompts.device)  # (B, H, W)
+            targets = targets * (distances <= maze_policy.reach)[..., None]
+        return -(targets * maze_policy.log_prob_map(walls, goal)).sum() / targets.sum()
 
     def solutions(self, rollouts: Rollouts) -> NDArray[np.uint64]:
         """See `Sampler.solutions`: the squares of a path."""

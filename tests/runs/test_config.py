@@ -6,6 +6,7 @@ from dataclasses import asdict, fields
 
 import pytest
 
+from sera_maze.envs.generating.spec import MazeSpec
 from sera_maze.envs.ground.options import descriptions, differences, is_tree, leaves, option_types
 from sera_maze.runs.config import PRESETS, RunConfig
 
@@ -84,3 +85,35 @@ def test_no_clipping_is_written_as_strict_json(tmp_path):
 
 def test_a_config_is_plain_data():
     assert RunConfig.from_dict(json.loads(json.dumps(asdict(PRESETS["paper"])))) == PRESETS["paper"]
+
+
+def test_kinds_of_mazes_are_sizes_times_families():
+    one = RunConfig.of(size=9, algorithm="dfs", braid=0.5, openings=2, endpoints="random").mazes
+    assert one.kinds() == one.curriculum()[0] == [MazeSpec((9, 9), "dfs", 0.5, 2, "random")]
+    mazes = RunConfig.of(size=17, algorithm="all", smaller_sizes=(13, 9), endpoints="farthest").mazes
+    assert len(mazes.kinds()) == 21
+    assert [sorted({kind.size for kind in stage}) for stage in mazes.curriculum()] == [
+        [(9, 9)], [(9, 9), (13, 13)], [(9, 9), (13, 13), (17, 17)],
+    ]  # fmt: skip
+    assert [(kind.algorithm, kind.braid) for kind in mazes.kinds((5, 5))][-2:] == [("rooms", 0.0), ("dfs", 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"algorithm": "all", "braid": 0.5}, "braid goes with one algorithm"),
+        ({"algorithm": "all", "distances": (4, 8)}, "distances go with one kind of mazes"),
+        ({"endpoints": "random", "distances": (4, 8)}, "distances go with one kind of mazes"),
+        ({"smaller_sizes": (17,)}, "smaller_sizes=17 is out of range"),
+        ({"smaller_sizes": (9, 9)}, "all different"),
+        ({"smaller_sizes": (10,)}, "not an odd number"),
+        ({"smaller_sizes": 9}, "such as"),
+        ({"algorithm": "all", "held_out_mazes": 6}, "there are 7 kinds of mazes"),
+        ({"braid": 2.0}, "braid=2.0 is out of range"),
+        ({"endpoints": "middle"}, "endpoints='middle' is not known"),
+        ({"growth": "length"}, "growth='length' is not known"),
+    ],
+)
+def test_kinds_that_do_not_go_together_are_refused(options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        RunConfig.of(**options)

@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import io
 import json
 import os
 import shutil
@@ -18,6 +19,7 @@ from types import SimpleNamespace
 
 import pytest
 from PIL import Image
+from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from sera_maze.algorithm.checkpoint import read_checkpoint
@@ -25,9 +27,11 @@ from sera_maze.cli import train as train_command
 from sera_maze.cli.app import main
 from sera_maze.envs.ground.options import leaves
 from sera_maze.envs.pools.pool import MazePool
+from sera_maze.policies.maze import MazePolicy
 from sera_maze.runs.config import PRESETS, RunConfig
 from sera_maze.runs.folder import as_argument, locked, open_run
-from sera_maze.runs.maze_task import held_out_pool, pools, unseen_pool
+from sera_maze.runs.maze_task import MazeTask, held_out_pool, pools, unseen_pool
+from sera_maze.runs.training import run_task
 
 TINY = {
     "size": 7, "num-mazes": 40, "held-out-mazes": 20, "warm-start": 40, "updates": 8, "prompts-per-batch": 16,
@@ -244,6 +248,32 @@ def test_mazes_of_several_distances():
 def test_options_of_studies_are_checked(options, words):
     with pytest.raises(ValueError, match=words):
         RunConfig.of(**options)
+
+
+def test_a_run_of_all_families_goes_through_the_sizes_and_can_go_on(tmp_path, monkeypatch):
+    options = {
+        "size": (9, 9), "smaller_sizes": (7,), "held_out_mazes": 28, "warm_start": 5, "updates": 2, "num_samples": 8,
+        "prompts_per_batch": 14, "rollouts_per_prompt": 4, "channels": 8, "learning_iterations": 3,
+    }  # fmt: skip
+    config = PRESETS["general"].changed(options)
+    task = MazeTask(config, "cpu")
+    console = Console(file=io.StringIO())
+    model, seen, updates = task.make(console), [], []
+    assert len(task.held_out) == 28
+    assert (model.policy.growth, model.policy.iterations) == ("area", 14)
+    own = MazePolicy.imitating
+    monkeypatch.setattr(
+        MazePolicy, "imitating", lambda policy, generator: seen.append(policy.iterations) or own(policy, generator)
+    )
+    task.warm_start(model, updates.append)
+    assert updates == list(range(5))
+    assert seen == [12, 12, 14, 14, 14]  # of 7x7 and then of 9x9 mazes
+    evaluation = run_task(MazeTask(config, "cpu"), tmp_path / "run", console)
+    assert len(evaluation.successes) == 28
+    longer = config.changed({"updates": 3})
+    again = run_task(MazeTask(longer, "cpu"), tmp_path / "run", console, resume=True)
+    assert len(again.successes) == 28
+    assert len(unseen_pool(config, 14, (9, 9))) == len(unseen_pool(config, 14, (11, 11))) == 14
 
 
 def test_presets():
