@@ -11,8 +11,12 @@ Algorithm = Literal["prim", "dfs", "kruskal", "wilson", "division", "rooms"]
 Endpoints = Literal["corners", "random", "farthest", "distance"]
 ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
 ENDPOINTS: tuple[str, ...] = get_args(Endpoints)
-# The families of mazes that a general agent is judged on: algorithm and braid of each.
-FAMILIES: dict[str, tuple[str, float]] = {**{name: (name, 0.0) for name in ALGORITHMS}, "braided": ("dfs", 1.0)}
+# Algorithm and braid of the families of mazes: "braid" is that of the registered ids, "braid_dfs" has longer paths.
+FAMILIES: dict[str, tuple[str, float]] = {
+    **{name: (name, 0.0) for name in ALGORITHMS},
+    "braid": ("prim", 1.0),
+    "braid_dfs": ("dfs", 1.0),
+}
 MAX_SIDE, MAX_SEED = 2**12, 2**64 - 1
 _BRAID = "a probability from 0 (none) to 1 (all dead ends)"
 

@@ -23,7 +23,7 @@ class Eval:
     """Mazes to evaluate on: a file of 'sera-maze mazes --out', or a folder of drawings."""
     size: Annotated[str | None, unless_given("that of the held-out mazes; without a run 17x17")] = None
     """Instead: mazes of this size, HEIGHTxWIDTH or one number, that the run has never seen."""
-    count: Annotated[int | None, unless_given("256, without a run 70")] = None
+    count: Annotated[int | None, unless_given("256, without a run 64")] = None
     """Number of mazes, with --size."""
     iterations: Annotated[int | None, unless_given("by the size of the mazes")] = None
     """Iterations of the policy."""

@@ -36,7 +36,7 @@ class Train:
 
     preset: Literal["default", "quick", "hour", "paper", "general"] = "default"
     """default: 17x17, minutes; quick: 9x9, about a minute; hour: 17x17, many mazes; paper: the papers' setting;
-    general: seven families of 9x9 to 33x33, hours."""
+    general: all families, 9x9 to 33x33, hours."""
     out: Annotated[Path | None, unless_given("runs/DATE-PRESET")] = None
     """Folder of the run."""
     resume: Annotated[Path | None, unless_given("a new run")] = None

@@ -25,12 +25,12 @@ class Watch:
     """Watch trained agents walk through mazes, in a window or as a picture or film; two runs side by side."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """Folder of one run, or of two; none: the agent that comes with the package, in mazes of seven families."""
+    """Folder of one run, or of two; none: the agent that comes with the package, in mazes of all families."""
     load: Annotated[Path | None, unless_given("the held-out mazes of the first run")] = None
     """Mazes to watch on: a file of 'sera-maze mazes --out', or a folder of drawings."""
     size: Annotated[str | None, unless_given("that of the held-out mazes; without a run 17x17")] = None
     """Instead: mazes of this size, HEIGHTxWIDTH or one number, that the first run has never seen."""
-    count: Annotated[int | None, unless_given("256, without a run 70")] = None
+    count: Annotated[int | None, unless_given("256, without a run 64")] = None
     """Number of mazes, with --size."""
     maze: Annotated[int | None, unless_given("the hardest with --out, else maze 0")] = None
     """The first maze to show, by its number."""

@@ -34,8 +34,8 @@ class MazeOptions:
 
     Args:
         size: height and width of the mazes in grid squares, walls included; odd.
-        algorithm: how the mazes are carved, see `MazeSpec`; "all": the seven families in turn, which are those of every
-            algorithm, and braided ones of "dfs".
+        algorithm: how the mazes are carved, see `MazeSpec`; "all": eight families in turn, those of every algorithm
+            and braided ones of "prim" and of "dfs".
         braid: probability with which each dead end is opened, so that several solutions may exist.
         openings: further walls between cells that are removed.
         endpoints: of mazes without distances: "corners" (start top left, goal bottom right), "random" (two different
@@ -376,7 +376,7 @@ PRESETS = {
         algorithm="all",
         endpoints="random",
         fresh_mazes=True,
-        held_out_mazes=252,
+        held_out_mazes=264,
         channels=48,
         growth="area",
         learning_iterations=20,

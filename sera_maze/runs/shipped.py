@@ -8,7 +8,7 @@ from sera_maze.policies.maze import MazePolicy
 from sera_maze.runs.config import PRESETS, RunConfig
 
 NAME = "general"
-SIZE, COUNT = (17, 17), 70  # of the mazes that are shown where no others are asked for
+SIZE, COUNT = (17, 17), 64  # of the mazes that are shown where no others are asked for
 
 
 def shipped_agent(device: str = "auto") -> tuple[MazePolicy, RunConfig]:

@@ -91,11 +91,11 @@ def test_kinds_of_mazes_are_sizes_times_families():
     one = RunConfig.of(size=9, algorithm="dfs", braid=0.5, openings=2, endpoints="random").mazes
     assert one.kinds() == one.curriculum()[0] == [MazeSpec((9, 9), "dfs", 0.5, 2, "random")]
     mazes = RunConfig.of(size=17, algorithm="all", smaller_sizes=(13, 9), endpoints="farthest").mazes
-    assert len(mazes.kinds()) == 21
+    assert len(mazes.kinds()) == 24
     assert [sorted({kind.size for kind in stage}) for stage in mazes.curriculum()] == [
         [(9, 9)], [(9, 9), (13, 13)], [(9, 9), (13, 13), (17, 17)],
     ]  # fmt: skip
-    assert [(kind.algorithm, kind.braid) for kind in mazes.kinds((5, 5))][-2:] == [("rooms", 0.0), ("dfs", 1.0)]
+    assert [(kind.algorithm, kind.braid) for kind in mazes.kinds((5, 5))][-2:] == [("prim", 1.0), ("dfs", 1.0)]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_kinds_of_mazes_are_sizes_times_families():
         ({"smaller_sizes": (9, 9)}, "all different"),
         ({"smaller_sizes": (10,)}, "not an odd number"),
         ({"smaller_sizes": 9}, "such as"),
-        ({"algorithm": "all", "held_out_mazes": 6}, "there are 7 kinds of mazes"),
+        ({"algorithm": "all", "held_out_mazes": 7}, "there are 8 kinds of mazes"),
         ({"braid": 2.0}, "braid=2.0 is out of range"),
         ({"endpoints": "middle"}, "endpoints='middle' is not known"),
         ({"growth": "length"}, "growth='length' is not known"),

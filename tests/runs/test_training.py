@@ -252,14 +252,14 @@ def test_options_of_studies_are_checked(options, words):
 
 def test_a_run_of_all_families_goes_through_the_sizes_and_can_go_on(tmp_path, monkeypatch):
     options = {
-        "size": (9, 9), "smaller_sizes": (7,), "held_out_mazes": 28, "warm_start": 5, "updates": 2, "num_samples": 8,
+        "size": (9, 9), "smaller_sizes": (7,), "held_out_mazes": 32, "warm_start": 5, "updates": 2, "num_samples": 8,
         "prompts_per_batch": 14, "rollouts_per_prompt": 4, "channels": 8, "learning_iterations": 3,
     }  # fmt: skip
     config = PRESETS["general"].changed(options)
     task = MazeTask(config, "cpu")
     console = Console(file=io.StringIO())
     model, seen, updates = task.make(console), [], []
-    assert len(task.held_out) == 28
+    assert len(task.held_out) == 32
     assert (model.policy.growth, model.policy.iterations) == ("area", 14)
     own = MazePolicy.imitating
     monkeypatch.setattr(
@@ -269,11 +269,11 @@ def test_a_run_of_all_families_goes_through_the_sizes_and_can_go_on(tmp_path, mo
     assert updates == list(range(5))
     assert seen == [12, 12, 14, 14, 14]  # of 7x7 and then of 9x9 mazes
     evaluation = run_task(MazeTask(config, "cpu"), tmp_path / "run", console)
-    assert len(evaluation.successes) == 28
+    assert len(evaluation.successes) == 32
     longer = config.changed({"updates": 3})
     again = run_task(MazeTask(longer, "cpu"), tmp_path / "run", console, resume=True)
-    assert len(again.successes) == 28
-    assert len(unseen_pool(config, 14, (9, 9))) == len(unseen_pool(config, 14, (11, 11))) == 14
+    assert len(again.successes) == 32
+    assert len(unseen_pool(config, 16, (9, 9))) == len(unseen_pool(config, 16, (11, 11))) == 16
 
 
 def test_presets():

@@ -2,6 +2,7 @@
 
 import json
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -94,5 +95,9 @@ def test_fitting_gives_the_small_mazes_without_their_surroundings():
     assert fitting(MazePool.generate(3, 9), (5, 5)) is None
 
 
-def test_the_families_are_every_algorithm_and_braided_mazes():
-    assert list(FAMILIES) == ["prim", "dfs", "kruskal", "wilson", "division", "rooms", "braided"]
+def test_the_families_are_those_of_the_ids_and_braided_mazes_with_long_paths():
+    of_ids = {}
+    for name, spec in gym.registry.items():
+        if name.startswith("SeraMaze/"):
+            of_ids[name[9:].split("-")[0].lower()] = (spec.kwargs["algorithm"], spec.kwargs.get("braid", 0.0))
+    assert of_ids | {"braid_dfs": ("dfs", 1.0)} == FAMILIES
