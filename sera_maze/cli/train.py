@@ -81,6 +81,7 @@ class Train:
     def _train(self, console: Console, folder: Path) -> int:
         from sera_maze.runs import folder as run_folder  # torch and Stable-Baselines3 load only here
         from sera_maze.runs import maze_task
+        from sera_maze.runs.example import example
 
         run_folder.set_threads(self.threads)
         device = run_folder.checked_device(self.device)
@@ -103,9 +104,17 @@ class Train:
             console.print(f"stopped; go on with: sera-maze train --resume {quoted}" if is_begun else "stopped")
             return _STOPPED
         console.print(Markdown(evaluation.markdown()))
+        if console.is_terminal and (drawn := example(folder, console)) is not None:
+            console.print(drawn)
+        larger = "x".join(str(2 * side - 1) for side in config.mazes.size)
         pictures = [path for path in (folder / SOLVED, folder / FAILED) if path.exists()]
-        console.print(f"pictures: {', '.join(map(str, pictures))}")
-        console.print(f"curves: tensorboard --logdir {quoted}")
+        for what, where in (
+            ("pictures", ", ".join(map(str, pictures))),
+            ("curves", f"tensorboard --logdir {quoted}"),
+            ("watch it", f"sera-maze watch {quoted}"),
+            ("larger mazes", f"sera-maze eval {quoted} --size {larger}"),
+        ):
+            console.print(f"{what + ':':13} {where}", soft_wrap=True)
         return 0
 
     def _resumed(self, config: RunConfig, console: Console) -> RunConfig:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.vec_env import VecEnv
 
@@ -96,15 +97,17 @@ class RunCallback(BaseCallback):
 
     def _show(self) -> None:
         update, values = self.coverage.updates, getattr(self.model, "last_figures", {})
-        figures = f"success {100 * values['rollout/success_rate']:.1f} %" if values else ""
+        said = [f"success {100 * values['rollout/success_rate']:.1f} %"] if values else []
         if self.coverage.history:
             last = self.coverage.history[-1]
             shown = [k for k in (1, 128, 256) if f"coverage/pass@{k}" in last]
-            figures += "  held out: " + ", ".join(f"pass@{k} {100 * last[f'coverage/pass@{k}']:.1f}" for k in shown)
+            values_of = "/".join(f"{100 * last[f'coverage/pass@{k}']:.1f}" for k in shown)
+            said.insert(0, f"pass@{'/'.join(map(str, shown))} {values_of} held out")
             console = self.progress.console
             if not console.is_terminal and last["update"] not in (self._told, 0):
-                console.print(f"update {update} of {self.of.config.updates}: {figures}")
+                console.print(f"update {update} of {self.of.config.updates}: {', '.join(said)}", soft_wrap=True)
                 self._told = last["update"]
+        figures = ", ".join(said)
         self.progress.update(self.bar, completed=update, figures=figures)
 
 
@@ -192,10 +195,12 @@ def _learn(model: MaxRL, task: Task, folder: Path, console: Console) -> None:
 
 
 def _progress(console: Console) -> Progress:
+    # On a narrow terminal the figures are cut off, not the bar, the count and the time left.
+    rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")
     return Progress(
         TextColumn("{task.description}"), BarColumn(bar_width=12), MofNCompleteColumn(),
-        TimeRemainingColumn(compact=True), TextColumn("{task.fields[figures]}"), console=console,
-        disable=not console.is_terminal,
+        TimeRemainingColumn(compact=True), TextColumn("{task.fields[figures]}", table_column=rest), console=console,
+        disable=not console.is_terminal, expand=True,
     )  # fmt: skip
 
 
