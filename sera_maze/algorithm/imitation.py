@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.utils import update_learning_rate
+from tqdm import tqdm
 
 from sera_maze.envs.ground.checks import check_int
 from sera_maze.policies.asking import imitating
@@ -38,6 +39,7 @@ def warm_start(
     learning_rate: float = 2e-3,
     after_update: Callable[[int], object] | None = None,
     seed: int = 0,
+    progress_bar: bool = False,
 ) -> list[float]:
     """Train a policy to take good actions: in mazes, on every open square, the moves of shortest paths.
 
@@ -51,6 +53,7 @@ def warm_start(
         learning_rate: of the first update; it falls linearly to zero.
         after_update: called with the number of each update, from 0, when it is done.
         seed: fixes the prompts of the updates.
+        progress_bar: whether to show one.
 
     Returns:
         The loss of each update; of mazes the mean cross-entropy, in nats a square.
@@ -65,7 +68,7 @@ def warm_start(
     optimizer = torch.optim.Adam(policy.parameters(), lr=learning_rate)
     policy.set_training_mode(True)
     losses = []
-    for update in range(updates):
+    for update in tqdm(range(updates), "warm start", disable=not progress_bar):
         update_learning_rate(optimizer, learning_rate * (1 - update / updates))
         prompts = torch.from_numpy(generator.integers(sampler.num_prompts, size=batch_size)).to(policy.device)
         loss = sampler.imitation_loss(imitating(policy, generator), prompts)

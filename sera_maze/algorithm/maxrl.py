@@ -207,7 +207,7 @@ class MaxRL(ResumableAlgorithm):
 
         Args:
             updates: number of updates.
-            **options: ``batch_size``, ``learning_rate`` and ``after_update``, see
+            **options: ``batch_size``, ``learning_rate``, ``after_update`` and ``progress_bar``, see
                 `sera_maze.algorithm.imitation.warm_start`.
 
         Raises:

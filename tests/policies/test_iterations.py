@@ -100,11 +100,12 @@ def test_squares_beyond_the_reach_have_no_part_in_the_imitation():
     assert loss.item() == pytest.approx(-picked.mean().item(), rel=1e-5)
 
 
-def test_the_warm_start_of_few_learning_iterations_learns():
+def test_the_warm_start_of_few_learning_iterations_learns(capsys):
     mazes = FreshMazes(7, "dfs", endpoints="random")
     torch.manual_seed(0)
     policy = maze_policy(MazeEnv(mazes), channels=16, growth="area", learning_iterations=6)
-    losses = warm_start(policy, MapSampler(PlainMazes(mazes, MazeRules((7, 7))), 0), 150)
+    losses = warm_start(policy, MapSampler(PlainMazes(mazes, MazeRules((7, 7))), 0), 150, progress_bar=True)
+    assert "150/150" in capsys.readouterr().err
     assert np.mean(losses[-20:]) < 0.7 * np.mean(losses[:20])
 
 
