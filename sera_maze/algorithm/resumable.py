@@ -35,9 +35,10 @@ from sera_maze.policies.asking import settings_of, with_settings
 from sera_maze.sampling.plain_mazes import environments_again, environments_record
 from sera_maze.sampling.protocol import Sampler
 from sera_maze.sampling.team import Alone, Team
-from sera_maze.storage.files import POINTER, remove_versions
+from sera_maze.storage.files import POINTER, RUN_CHECKPOINT, remove_versions
 from sera_maze.storage.parameters import class_name, load_parameter_state, parameter_state
 from sera_maze.storage.run_log import flush_boards, resumed_logger
+from sera_maze.storage.zip_files import check_is_own
 
 _COUNTERS = (
     "num_timesteps", "_n_updates", "total_rollouts", "total_updates", "_episode_num", "_current_progress_remaining",
@@ -132,10 +133,14 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         force_reset: bool = True,
         **kwargs: Any,
     ) -> Self:
-        """Load what `save` wrote.
+        """Load what `save` wrote, or the checkpoint of a run that `sera-maze train` or `train_script` made.
+
+        ``MaxRL.load`` gives the class that was saved, MaxRL or SERA. ``SERA.load`` gives a SERA from either; it shares
+        rollouts out as the saved model did, also where that was evenly: ``allocator="sera"`` changes it.
 
         Args:
-            path: a folder or a zip file, with or without ".zip". Loading a zip file can run code that is in it.
+            path: a folder, that of a run too, or a zip file, with or without ".zip". Loading a zip file can run code
+                that is in it.
             env: environments to go on with. None: plain mazes are built again from a folder; from a zip file, and for
                 other environments, the model can predict, and learn after `set_env`.
             device: SB3's.
@@ -145,10 +150,13 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
             **kwargs: as custom_objects; for a folder only arguments of the constructor.
 
         Raises:
-            FileNotFoundError, ValueError, TypeError: see `load_checkpoint`.
+            FileNotFoundError: if there is nothing at ``path``.
+            ValueError: if nothing complete was saved there, or by another algorithm, or it does not fit ``env``.
+            TypeError: for something to replace that is no argument of the constructor.
         """
         folder = _folder_of(path)
         if folder is None:
+            check_is_own(path, cls.__name__)
             options: dict[str, Any] = {"custom_objects": custom_objects, "print_system_info": print_system_info}
             model = super().load(path, env, device, force_reset=force_reset, **options, **kwargs)  # type: ignore[arg-type]
             if model._kept_settings is not None and "policy_kwargs" not in {**(custom_objects or {}), **kwargs}:
@@ -218,10 +226,12 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
 
     @classmethod
     def _saved_class(cls, name: str, folder: Path) -> type[Self]:
-        """The class that a checkpoint was saved from: this one, or one of ``algorithms`` that is a kind of it."""
+        """The class to load a checkpoint with: that it was saved from, or this one of ``algorithms``, a kind of it."""
         found = cls if cls.__name__ == name else cls.algorithms.get(name)
         if found is None:
             raise ValueError(f"{folder} holds a {name}; load it with the method load of that class")
+        if issubclass(cls, found) and cls in cls.algorithms.values():  # its arguments are the same
+            return cls
         if not issubclass(found, cls):
             raise ValueError(f"{folder} holds a {name}, not a {cls.__name__}; load it with {name}.load")
         return found
@@ -453,6 +463,8 @@ def _folder_of(path: str | os.PathLike[str] | io.BufferedIOBase) -> Path | None:
     if not isinstance(path, str | os.PathLike):
         return None
     given = Path(path)
+    if (given / RUN_CHECKPOINT / POINTER).exists() and not (given / POINTER).exists():
+        return given / RUN_CHECKPOINT
     if given.is_dir() and ((given / POINTER).exists() or not given.with_name(given.name + ".zip").exists()):
         return given
     if given.suffix == ".zip" and not given.exists() and given.with_suffix("").is_dir():

@@ -8,10 +8,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv
 
-from sera_maze.coverage.evaluator import Evaluator
+from sera_maze.coverage.evaluator import Evaluator, policy_of, training_rules
 from sera_maze.coverage.solutions import count_distinct
 from sera_maze.coverage.tables import Evaluation
 from sera_maze.coverage.unbiased import KS, coverage
@@ -21,7 +22,7 @@ from sera_maze.envs.pools.prompts import Prompts
 
 
 def evaluate(
-    policy: ActorCriticPolicy,
+    policy: ActorCriticPolicy | BaseAlgorithm,
     prompts: Prompts | VecEnv | gym.Env[Any, Any],
     *,
     num_samples: int = 256,
@@ -38,13 +39,13 @@ def evaluate(
     every evaluation with this seed. The policy's mode, the global generators and gradients are left as they are.
 
     Args:
-        policy: such as ``model.policy``. A `MazePolicy` runs with its own iterations: for mazes that are larger than
-            those of the training take ``policy.at(iterations=...)``.
+        policy: a model, or its policy. A `MazePolicy` runs with its own iterations: for mazes that are larger than
+            those of the training take ``model.policy.at(iterations=...)``.
         prompts: M of them, such as a `MazePool`; or promptable environments, which are stepped.
         num_samples: rollouts n of each prompt, whatever their outcome.
         ks: values of k for pass@k, 1 to num_samples; None: those of 1, 8, 32, 128 and 256 that are.
-        rules: of episodes in mazes; None: those of ``env`` if it has any, else a wall ends the rollout and the horizon
-            is the default.
+        rules: of episodes in mazes; None: those of ``env``, else of a model's environments, if they have any, else a
+            wall ends the rollout; the horizon of mazes of another size is the default.
         seed: of the rollouts, 0 or more; not tied to that of a training.
         exact: whether to compute success probabilities exactly, of a `MazePolicy` on plain mazes; "auto": where no
             environments are stepped.
@@ -52,13 +53,15 @@ def evaluate(
             those of a training in progress; they are reset.
 
     Returns:
-        An `Evaluation`.
+        An `Evaluation`, which prints as its tables.
 
     Raises:
         ValueError, TypeError: for arguments outside these ranges, a policy that needs ``env``, or environments with
             other prompts.
     """
-    evaluator = Evaluator(policy, prompts, rules=rules, seed=seed, env=env)
+    if rules is None and isinstance(policy, BaseAlgorithm):
+        rules = training_rules(prompts, env, policy.get_env())
+    evaluator = Evaluator(policy_of(policy), prompts, rules=rules, seed=seed, env=env)
     num_samples = check_int("num_samples", num_samples, 1, 2**31)
     ks = check_ks(ks, num_samples)
     if not isinstance(exact, bool) and exact != "auto":

@@ -71,7 +71,7 @@ class Evaluator:
         env: VecEnv | gym.Env[Any, Any] | None = None,
     ):
         if not isinstance(policy, ActorCriticPolicy):
-            raise TypeError(f"policy must be an on-policy policy such as model.policy, got {type(policy).__name__}")
+            raise TypeError(f"policy must be an on-policy model or its policy, got {type(policy).__name__}")
         self.policy, self.seed = policy, check_int("seed", seed, 0, 2**64 - 1)
         self.prompts, self.env = prompts_and_env(prompts, env)
         if is_endless(len(self.prompts)):
@@ -148,6 +148,11 @@ class Evaluator:
         ]
 
 
+def policy_of(model: Any) -> Any:
+    """The policy of a model, or what was given, which may be one."""
+    return getattr(model, "policy", model)
+
+
 def prompts_and_env(
     prompts: Prompts | VecEnv | gym.Env[Any, Any], env: VecEnv | gym.Env[Any, Any] | None
 ) -> tuple[Prompts, VecEnv | None]:
@@ -184,7 +189,7 @@ def rules_of(env: VecEnv, pool: MazePool) -> MazeRules:
     return MazeRules(pool.size, on_wall=found.on_wall, max_steps=found.max_steps if found.size == pool.size else None)
 
 
-def training_rules(prompts: Prompts, env: VecEnv | None, training_env: VecEnv | None) -> MazeRules | None:
+def training_rules(prompts: object, env: object, training_env: VecEnv | None) -> MazeRules | None:
     """The rules by which held-out mazes are judged during a training: its own; None where ``env`` has them."""
     if env is not None or training_env is None or not isinstance(prompts, MazePool):
         return None

@@ -56,9 +56,9 @@ class DifficultyRow(NamedTuple):
     solved_fraction: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """The outcome of n rollouts on each of M prompts.
+    """The outcome of n rollouts on each of M prompts; ``print`` shows its tables.
 
     Attributes:
         successes: (M,) int64, successes of each prompt.
@@ -81,6 +81,14 @@ class Evaluation:
     rules: MazeRules | None
     seed: int
     digest: str | None = None
+
+    def __str__(self) -> str:
+        return self.markdown()
+
+    def __repr__(self) -> str:
+        ends = [f"pass@{row.k} {row.sampled:.3f}" for row in self.table()]
+        shown = ", ".join(ends if len(ends) < 3 else [ends[0], ends[-1]])
+        return f"<Evaluation of {len(self.successes)} {self.noun}, {self.num_samples} rollouts each: {shown}>"
 
     @property
     def noun(self) -> str:

@@ -20,9 +20,10 @@ from sera_maze.algorithm.maxrl import MaxRL
 from sera_maze.envs.ground.checks import check_int
 from sera_maze.envs.ground.options import differences
 from sera_maze.runs.config import Config, RunConfig, config_from_dict, load_config
-from sera_maze.storage.files import POINTER
+from sera_maze.storage.files import POINTER, RUN_CHECKPOINT
 
-CONFIG, CHECKPOINT, LOGS, TABLE, COVERAGE = "config.json", "checkpoint", "tensorboard", "evaluation", "coverage.jsonl"
+CHECKPOINT = RUN_CHECKPOINT
+CONFIG, LOGS, TABLE, COVERAGE = "config.json", "tensorboard", "evaluation", "coverage.jsonl"
 _LOCK = ".lock"
 _WINDOWS = os.name == "nt"
 _CANNOT_LOCK = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
@@ -60,7 +61,7 @@ def open_run(folder: Path, device: str = "auto") -> tuple[MaxRL, RunConfig]:
     if not isinstance(config, RunConfig):
         raise ValueError(
             f"{folder} holds a run of a script, which makes its environments; there is {config.script.algorithm}.load "
-            f"for {folder / CHECKPOINT}, and 'sera-maze compare'"
+            "for it, and 'sera-maze compare'"
         )
     if not has_checkpoint(folder):
         raise FileNotFoundError(

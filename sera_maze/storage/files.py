@@ -28,6 +28,7 @@ from torch import Tensor
 from sera_maze.envs.pools.pool import MazePool
 
 POINTER, HEADER, TENSORS, POOL = "latest.json", "checkpoint.json", "tensors.safetensors", "pool.npz"
+RUN_CHECKPOINT = "checkpoint"  # in the folder of a run
 FORMAT, FORMAT_VERSION, READABLE_VERSIONS = "sera-maze-checkpoint", 2, (1, 2)
 _VERSION = re.compile(r"v\d{8,}")
 _PART = re.compile(r"\.v\d{8,}\.[0-9a-f]{32}\.part")

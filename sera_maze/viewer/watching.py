@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sera_maze.coverage.evaluator import policy_of
 from sera_maze.coverage.path_sheets import path_sheet
 from sera_maze.coverage.tables import readable_percent
 from sera_maze.envs.ground.checks import check_int
@@ -345,8 +346,7 @@ def render_paths(
     Raises:
         ValueError, TypeError: for another policy, mazes that are not there, arguments out of range.
     """
-    shown = getattr(model, "policy", model)
-    agent = Agent("", shown, pool, rules=rules, iterations=iterations, num_samples=num_samples, seed=seed)
+    agent = Agent("", policy_of(model), pool, rules=rules, iterations=iterations, num_samples=num_samples, seed=seed)
     chosen = range(min(12, len(pool))) if prompts is None else prompts
     if not len(chosen):
         raise ValueError("prompts is empty; give at least one maze, such as prompts=[0]")

@@ -317,8 +317,37 @@ def test_own_algorithms_are_loaded_by_their_class(tmp_path, pool):
     with pytest.raises(ValueError, match=r"holds a OwnAlgorithm; load it with the method load of that class"):
         MaxRL.load(folder)
     folder = saved_to(small(pool, MaxRL), tmp_path / "maxrl")
-    with pytest.raises(ValueError, match=r"holds a MaxRL, not a SERA; load it with MaxRL.load"):
-        SERA.load(folder)
+    with pytest.raises(ValueError, match=r"holds a MaxRL, not a OwnAlgorithm; load it with MaxRL.load"):
+        OwnAlgorithm.load(folder)
+
+
+@pytest.mark.parametrize("name", ["maxrl", "maxrl.zip"])
+def test_sera_loads_a_maxrl_which_shares_out_as_before(tmp_path, pool, name):
+    saved = small(pool, MaxRL)
+    saved.learn(200)
+    saved.save(tmp_path / name)
+    loaded = SERA.load(tmp_path / name, env=saved.env)
+    assert type(loaded) is SERA
+    assert loaded.allocator == "uniform"
+    assert SERA.load(tmp_path / name, allocator="sera").allocator == "sera"
+    assert same_parameters(loaded, saved)
+    loaded.learn(200, reset_num_timesteps=False)
+    saved.learn(200, reset_num_timesteps=False)
+    assert same_parameters(loaded, saved)
+
+
+@pytest.mark.parametrize("kind", [MaxRL, SERA])
+def test_the_folder_of_a_run_is_loaded_by_its_path(tmp_path, pool, kind):
+    saved = small(pool, MaxRL, allocator="sera")
+    saved_to(saved, tmp_path / "run" / "checkpoint")
+    for path in (tmp_path / "run", str(tmp_path / "run" / "checkpoint")):
+        loaded = kind.load(path)
+        assert type(loaded) is kind
+        assert loaded.allocator == "sera"
+        assert same_parameters(loaded, saved)
+    (tmp_path / "empty" / "checkpoint").mkdir(parents=True)
+    with pytest.raises(ValueError, match="holds no complete checkpoint"):
+        kind.load(tmp_path / "empty")
 
 
 def test_loading_unpickles_nothing(tmp_path, pool, monkeypatch):

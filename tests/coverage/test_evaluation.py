@@ -10,6 +10,7 @@ import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import DummyVecEnv
 
+from sera_maze.algorithm.maxrl import SERA
 from sera_maze.coverage import path_sheets
 from sera_maze.coverage.callback import CoverageCallback
 from sera_maze.coverage.evaluation import evaluate
@@ -321,7 +322,7 @@ def test_rules_of_environments():
         (TypeError, "rules must be MazeRules, got str", {"rules": "stay"}),
         (ValueError, r"rules are for mazes of \(9, 9\) squares", {"rules": MazeRules((9, 9))}),
         (TypeError, "prompts must be a MazePool, other prompts or promptable environments, got list", {"pool": [1]}),
-        (TypeError, "policy must be an on-policy policy such as model.policy, got str", {"policy": "MazePolicy"}),
+        (TypeError, "policy must be an on-policy model or its policy, got str", {"policy": "MazePolicy"}),
         (TypeError, "env must be a VecEnv or a gymnasium.Env, got int", {"env": 3}),
         (ValueError, "env plays other mazes", {"env": MazeVecEnv(2, POOL[::-1])}),
         (ValueError, "env plays other mazes", {"env": MazeVecEnv(2, POOL[:3])}),
@@ -423,3 +424,20 @@ def test_default_ks_end_at_the_number_of_samples(num_samples, ks):
     assert CoverageCallback(POOL, num_samples=num_samples).ks == ks
     with pytest.raises(ValueError, match=r"ks\[0\]=257 is out of range"):
         evaluate(make_policy(), POOL, ks=(257,))
+
+
+def test_a_model_is_taken_for_its_policy_with_the_rules_of_its_environments():
+    model = SERA("MazePolicy", MazeEnv(POOL[:4], on_wall="stay", max_steps=25), seed=0)
+    options = {"num_samples": 20, "ks": (1, 4)}
+    expected = evaluate(model.policy, POOL, rules=STAY, **options)
+    found = evaluate(model, POOL, **options)
+    assert found.rules == STAY
+    assert found.successes.tolist() == expected.successes.tolist()
+    assert evaluate(model, POOL, rules=MazeRules((7, 7)), **options).rules.on_wall == "fail"
+
+
+def test_an_evaluation_prints_as_its_tables_and_is_short_in_a_list():
+    result = evaluate(make_policy(CORRIDORS, kind=Rightward), CORRIDORS, num_samples=8, ks=(1, 2, 8))
+    assert str(result) == result.markdown()
+    first, last = result.coverage.pass_at_k[[0, 2]]
+    assert repr(result) == f"<Evaluation of 2 mazes, 8 rollouts each: pass@1 {first:.3f}, pass@8 {last:.3f}>"
