@@ -11,9 +11,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from sera_maze.algorithm.normalization import Normalization
 from sera_maze.algorithm.state import PromptState
 from sera_maze.envs.pools.files import package_version
 from sera_maze.envs.pools.pool import MazePool
@@ -22,7 +24,7 @@ from sera_maze.storage.parameters import named_tensors, tensors_of
 from sera_maze.storage.plain_values import decode, decode_space, encode, encode_space
 
 _LIBRARIES = ("torch", "numpy", "gymnasium", "stable-baselines3", "safetensors")
-_NAMESPACES = ("success/", "random/")  # of tensors that are no parameters
+_NAMESPACES = ("success/", "random/", "normalization/")  # of tensors that are no parameters
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Saved:
         random: torch's random state, "cpu" and perhaps "cuda".
         config: what the owner of the model wants to find again, as JSON can hold it; None for nothing.
         version: of this package, that wrote it.
+        normalization: of the environments; None if nothing is known of it.
     """
 
     algorithm: str
@@ -66,6 +69,7 @@ class Saved:
     random: dict[str, Tensor]
     config: dict[str, Any] | None = None
     version: str = ""
+    normalization: Normalization | None = None
 
 
 def write_checkpoint(folder: Path, saved: Saved) -> None:
@@ -99,7 +103,12 @@ def write_checkpoint(folder: Path, saved: Saved) -> None:
         "optimizers": saved.optimizers,
         "prompts": None,
         "config": encode("config", saved.config),
+        "normalization": None,
     }
+    if saved.normalization is not None:
+        header["normalization"] = encode("VecNormalize", saved.normalization.settings)
+        arrays = {name: torch.from_numpy(array) for name, array in saved.normalization.statistics.items()}
+        tensors |= named_tensors("normalization", arrays)
     if saved.prompts is not None:
         known = saved.prompts
         header["prompts"] = {
@@ -139,6 +148,7 @@ def read_checkpoint(folder: Path) -> Saved:
             random={"cpu": tensors["random/cpu"], **tensors_of("random", tensors)},
             config=decode(header.get("config")),
             version=header.get("package_version", ""),
+            normalization=_normalization(header.get("normalization"), tensors),
         )
     except (KeyError, AttributeError, TypeError) as error:
         raise ValueError(f"{folder} lacks a part or has another ({error!r}); save it anew") from error
@@ -146,6 +156,13 @@ def read_checkpoint(folder: Path) -> Saved:
 
 def _settings_of_version_1(header: dict[str, Any]) -> dict[str, Any]:
     return {} if header["iterations"] is None else {"iterations": header["iterations"]}
+
+
+def _normalization(settings: dict[str, Any] | None, tensors: dict[str, Tensor]) -> Normalization | None:
+    if settings is None:
+        return None
+    arrays = {name: tensor.numpy() for name, tensor in tensors_of("normalization", tensors).items()}
+    return Normalization(decode(settings), arrays)
 
 
 def _prompts(record: dict[str, Any] | None, tensors: dict[str, Tensor], folder: Path) -> PromptState | None:

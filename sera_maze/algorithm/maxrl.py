@@ -157,6 +157,7 @@ class MaxRL(ResumableAlgorithm):
         self.prompt_order = PromptOrder(sampler.num_prompts, self.prompts_per_batch, seed)
         self.success_estimator = make_estimator(self.success, self.allocator, sampler, self.device)
         self.restore_prompts()
+        self.restore_normalization()
 
     @property
     def updates(self) -> int:

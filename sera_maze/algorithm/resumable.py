@@ -28,6 +28,14 @@ from typing_extensions import Self
 
 from sera_maze.algorithm.batch_log import TimestepsBar
 from sera_maze.algorithm.checkpoint import Saved, read_checkpoint, write_checkpoint
+from sera_maze.algorithm.normalization import (
+    Normalization,
+    check_normalization,
+    frozen,
+    give_normalization,
+    model_normalization,
+    normalization_of,
+)
 from sera_maze.algorithm.prompt_order import PromptOrder
 from sera_maze.algorithm.state import BatchStart, PromptState
 from sera_maze.allocation.success import SuccessEstimator
@@ -61,6 +69,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
     _setup: dict[str, Any]  # the options that the prompts were set up with
     _batch_start: BatchStart | None = None
     _kept_prompts: PromptState | None = None
+    _kept_normalization: Normalization | None = None
     _kept_settings: dict[str, Any] | None = None  # of the policy's variant, in a zip file
     _log_folder: str | None = None
 
@@ -83,8 +92,8 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         """Save into a folder, from which training goes on bit for bit; or into SB3's zip file.
 
         A folder is safe to load from anywhere. Loading a zip file unpickles, which can run code that was put into it:
-        load only those that you trust. A zip file also holds the prompt order and the success history, but neither
-        mazes nor the state of dropout.
+        load only those that you trust. A zip file also holds the prompt order, the success history and the statistics
+        of a VecNormalize, but neither mazes nor the state of dropout.
 
         Args:
             path: a name that ends in ".zip", or an open file, for SB3's format; else a folder, see
@@ -111,16 +120,17 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
                 path = replaced.with_name(replaced.name + ".zip")
                 warnings.warn(f"{error}; so it is saved to {path}", stacklevel=2)
         with self.between_batches():
-            kept = self._kept_prompts
+            kept, kept_normalization = self._kept_prompts, self._kept_normalization
             try:
                 state = self.prompt_state()
                 self._kept_prompts = None if state is None else replace(state, origin="the zip file")
                 self._kept_settings = settings_of(self.policy)
+                self._kept_normalization = model_normalization(self)
                 super().save(path, exclude, include)  # type: ignore[arg-type]
                 if replaced is not None:
                     remove_versions(replaced)
             finally:
-                self._kept_prompts = kept
+                self._kept_prompts, self._kept_normalization = kept, kept_normalization
 
     @classmethod
     def load(
@@ -142,7 +152,8 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
             path: a folder, that of a run too, or a zip file, with or without ".zip". Loading a zip file can run code
                 that is in it.
             env: environments to go on with. None: plain mazes are built again from a folder; from a zip file, and for
-                other environments, the model can predict, and learn after `set_env`.
+                other environments, the model can predict, and learn after `set_env`. Environments in a VecNormalize are
+                given those in another one, which gets the saved statistics.
             device: SB3's.
             custom_objects: values to use instead of saved ones, by name.
             print_system_info: SB3's.
@@ -172,9 +183,9 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         """Save into a folder, whole or not at all: until the new checkpoint is complete, the one before stays.
 
         It holds parameters, optimizer, success estimates, prompt order, counters, the arguments of the constructor,
-        torch's random state, and the mazes with their rules where the environments are plain mazes. Other environments,
-        and the statistics of SB3's VecNormalize, are not in it. Saved in the middle of a batch, by a callback say, it
-        is the state before that batch. One process at a time may write; others may read meanwhile.
+        torch's random state, the statistics of SB3's VecNormalize, and the mazes with their rules where the
+        environments are plain mazes. Other environments are not in it. Saved in the middle of a batch, by a callback
+        say, it is the state before that batch. One process at a time may write; others may read meanwhile.
 
         Args:
             folder: made if it is missing; a checkpoint in it is replaced, other files in it stay.
@@ -222,6 +233,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
             prompts=self.prompt_state(),
             random=random,
             config=config,
+            normalization=model_normalization(self),
         )
 
     @classmethod
@@ -255,7 +267,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
             model.n_envs = saved.num_envs
         else:
             check_spaces(model.env, saved.observation_space, saved.action_space)
-        model._kept_prompts = saved.prompts
+        model._kept_prompts, model._kept_normalization = saved.prompts, saved.normalization
         model._setup_model()
         load_parameter_state(model, saved.parameters, saved.optimizers)
         try:
@@ -306,10 +318,30 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         if kept.estimator == self.success or {kept.estimator, self.success} == {"history", "critic_history"}:
             self.success_estimator.load_state_dict(kept.success)
 
+    def restore_normalization(self) -> None:
+        """Give the VecNormalize of ``env`` what was saved of another one.
+
+        Raises:
+            ValueError: if ``env`` does not normalise as the environments of the training did.
+        """
+        kept, self._kept_normalization = self._kept_normalization, None
+        if kept is None or self.env is None:
+            return
+        if not kept.changes_observations and normalization_of(self.env).changes_observations:
+            warnings.warn(
+                "env is in a VecNormalize that normalises observations, but the model was trained without: it sees "
+                "others now than before; leave VecNormalize out, or give it norm_obs=False",
+                stacklevel=2,
+            )
+            return
+        check_normalization(self.env, kept)
+        give_normalization(self.env, kept)
+
     def batch_start(self) -> BatchStart:
         """What a batch is about to change."""
-        order = None if self.env is None else self.prompt_order.state_dict()
-        return BatchStart(self.num_timesteps, order)
+        if self.env is None:
+            return BatchStart(self.num_timesteps, None, None)
+        return BatchStart(self.num_timesteps, self.prompt_order.state_dict(), normalization_of(self.env))
 
     @contextmanager
     def between_batches(self) -> Iterator[None]:
@@ -335,6 +367,8 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         self.num_timesteps = start.num_timesteps
         if start.order is not None:
             self.prompt_order.load_state_dict(start.order)
+        if start.normalization is not None and self.env is not None:
+            give_normalization(self.env, start.normalization)
 
     def _setup_learn(
         self,
@@ -353,9 +387,11 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
             formats = ["stdout", "tensorboard"] if self.verbose >= 1 else ["tensorboard"]
             self.set_logger(resumed_logger(str(folder), self.num_timesteps, formats))
         try:
-            total, prepared = super()._setup_learn(
-                total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar
-            )
+            # SB3 resets the environments of a loaded model here once more, which must not count in their statistics.
+            with frozen(self.env):
+                total, prepared = super()._setup_learn(
+                    total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar
+                )
         finally:
             self._custom_logger = self._custom_logger and not goes_on
         if any(isinstance(output, TensorBoardOutputFormat) for output in self.logger.output_formats):

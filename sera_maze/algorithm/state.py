@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from sera_maze.algorithm.normalization import Normalization
+
 
 class BatchStart(NamedTuple):
     """What a batch changes before its gradient step.
@@ -14,10 +16,12 @@ class BatchStart(NamedTuple):
     Attributes:
         num_timesteps: SB3's count of steps.
         order: of the prompts, see `PromptOrder.state_dict`; None without environments.
+        normalization: of the environments; None without any.
     """
 
     num_timesteps: int
     order: dict[str, int] | None
+    normalization: Normalization | None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv
 
+from sera_maze.algorithm.normalization import model_normalization
 from sera_maze.algorithm.resumable import uninterrupted
 from sera_maze.coverage.dashboard import Dashboard, LastBatch
 from sera_maze.coverage.evaluation import check_ks, evaluated
@@ -55,7 +56,7 @@ class CoverageCallback(BaseCallback):
         rules: of episodes in mazes; None: those of the training's environments, with the default horizon for mazes of
             another size.
         env: for policies that are not a `MazePolicy`: environments over ``prompts``, see `evaluate`. Not those trained
-            in.
+            in. If these are in a VecNormalize, so must ``env`` be: each evaluation gives it the present statistics.
         verbose: 1 also writes a line to the logger's text outputs.
         log_path: JSON lines file of `history`, or None. A training from step 0 on starts it anew; one that goes on
             keeps what was written up to its present step, also in ``history``.
@@ -69,8 +70,8 @@ class CoverageCallback(BaseCallback):
         evaluation: the last `Evaluation`, or None.
 
     Raises:
-        ValueError, TypeError: for arguments outside these ranges; when the training starts, if the policy needs ``env``
-            or ``env`` is the one trained in.
+        ValueError, TypeError: for arguments outside these ranges; when the training starts, if the policy needs
+            ``env``, or ``env`` is the one trained in or normalises otherwise.
 
     Example:
         >>> callback = CoverageCallback(MazePool.papers("held_out"), eval_freq_updates=100)
@@ -176,7 +177,10 @@ class CoverageCallback(BaseCallback):
         policy = self.model.policy
         if not isinstance(policy, ActorCriticPolicy):
             raise TypeError(f"CoverageCallback needs an on-policy policy, got a {type(policy).__name__}")
-        return Evaluator(policy, self.prompts, rules=rules, seed=self.seed, env=self.env)
+        return Evaluator(
+            policy, self.prompts, rules=rules, seed=self.seed, env=self.env,
+            normalization=model_normalization(self.model),
+        )  # fmt: skip
 
     def _log(self, figures: dict[str, float]) -> None:
         # A logger of its own with the same outputs: a dump of the model's would also write, at a wrong step, what

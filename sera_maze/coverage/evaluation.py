@@ -12,6 +12,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv
 
+from sera_maze.algorithm.normalization import model_normalization
 from sera_maze.coverage.evaluator import Evaluator, policy_of, training_rules
 from sera_maze.coverage.solutions import count_distinct
 from sera_maze.coverage.tables import Evaluation
@@ -50,7 +51,8 @@ def evaluate(
         exact: whether to compute success probabilities exactly, of a `MazePolicy` on plain mazes; "auto": where no
             environments are stepped.
         env: promptable environments over the same prompts (prompt i is prompt i), as the policy sees them, that are not
-            those of a training in progress; they are reset.
+            those of a training in progress; they are reset. Where a model's environments are in a VecNormalize, these
+            must be in one too, and are given its statistics.
 
     Returns:
         An `Evaluation`, which prints as its tables.
@@ -61,7 +63,8 @@ def evaluate(
     """
     if rules is None and isinstance(policy, BaseAlgorithm):
         rules = training_rules(prompts, env, policy.get_env())
-    evaluator = Evaluator(policy_of(policy), prompts, rules=rules, seed=seed, env=env)
+    normalization = model_normalization(policy)
+    evaluator = Evaluator(policy_of(policy), prompts, rules=rules, seed=seed, env=env, normalization=normalization)
     num_samples = check_int("num_samples", num_samples, 1, 2**31)
     ks = check_ks(ks, num_samples)
     if not isinstance(exact, bool) and exact != "auto":

@@ -16,6 +16,7 @@ from stable_baselines3.common.utils import check_for_correct_spaces
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecTransposeImage
 from torch import Tensor
 
+from sera_maze.algorithm.normalization import Normalization, check_normalization, frozen, give_normalization
 from sera_maze.algorithm.prompt_order import is_endless
 from sera_maze.envs.ground.checks import check_int
 from sera_maze.envs.play.rules import MazeRules
@@ -48,7 +49,10 @@ class Evaluator:
         rules: of the episodes in mazes; None: those of ``env`` if it has any, else a wall ends the rollout and the
             horizon is the default.
         seed: of the rollouts, 0 or more; not tied to that of a training.
-        env: promptable environments over the same prompts, as the policy sees them, to step; they are reset.
+        env: promptable environments over the same prompts, as the policy sees them, to step; they are reset. The
+            statistics of a VecNormalize do not change.
+        normalization: of the environments that the policy was trained in, which ``env`` is given before it is stepped;
+            None: not known, and ``env`` goes on with its own.
 
     Attributes:
         prompts: what is evaluated on.
@@ -69,6 +73,7 @@ class Evaluator:
         rules: MazeRules | None = None,
         seed: int = 0,
         env: VecEnv | gym.Env[Any, Any] | None = None,
+        normalization: Normalization | None = None,
     ):
         if not isinstance(policy, ActorCriticPolicy):
             raise TypeError(f"policy must be an on-policy model or its policy, got {type(policy).__name__}")
@@ -80,7 +85,15 @@ class Evaluator:
             )
         if self.env is not None:
             self.env = _as_seen(policy, self.env)
+            if normalization is not None:
+                check_normalization(self.env, normalization)
             _check_spaces(policy, self.env)
+        elif normalization is not None and normalization.changes_observations:
+            raise ValueError(
+                "the policy was trained on observations that a VecNormalize changes, so it cannot walk through plain "
+                "mazes: step environments, as in evaluate(model, pool, env=VecNormalize(MazeVecEnv(64, pool)))"
+            )
+        self.normalization = normalization
         self.mazes = _mazes(self.prompts, rules, self.env)
         self.sampler, self.exact = self._samplers()
 
@@ -111,8 +124,10 @@ class Evaluator:
         every = torch.from_numpy(np.array(chosen, np.int64)).to(self.policy.device)
         modes = [(module, module.training) for module in self.policy.modules()]
         self.policy.set_training_mode(False)
+        if self.env is not None and self.normalization is not None:
+            give_normalization(self.env, self.normalization)
         try:
-            with torch.no_grad():
+            with torch.no_grad(), frozen(self.env):
                 for part in every.split(self.sampler.most_prompts(num_samples)):
                     counts = torch.full_like(part, num_samples)
                     yield self.sampler.sample(self.policy, part, counts, EVALUATION_UPDATE)

@@ -12,7 +12,7 @@ import gymnasium as gym
 from rich.console import Console
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.type_aliases import MaybeCallback
-from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
+from stable_baselines3.common.vec_env import VecEnv
 
 from sera_maze.algorithm.imitation import check_can_imitate
 from sera_maze.algorithm.maxrl import MaxRL
@@ -96,11 +96,6 @@ def _check_model(model: object) -> None:
         raise TypeError(f"make_model must return a MaxRL or SERA, got {type(model).__name__}")
     if model.env is None:
         raise ValueError("make_model returned a model without environments; make it with env=...")
-    if unwrap_vec_normalize(model.env) is not None:
-        raise ValueError(
-            "the model's environments are in a VecNormalize, whose statistics a checkpoint does not hold; leave it "
-            "out, and scale observations in the environment"
-        )
 
 
 def _check_callback(callback: object) -> None:

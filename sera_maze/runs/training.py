@@ -17,6 +17,7 @@ from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.vec_env import VecEnv
 
 from sera_maze.algorithm.maxrl import MaxRL
+from sera_maze.algorithm.normalization import model_normalization
 from sera_maze.coverage.callback import CoverageCallback
 from sera_maze.coverage.evaluation import check_ks, evaluated
 from sera_maze.coverage.evaluator import Evaluator, training_rules
@@ -66,7 +67,10 @@ class Task(ABC):
     def evaluator(self, model: MaxRL) -> Evaluator:
         """Of the model's policy on the held-out prompts."""
         rules = training_rules(self.held_out, self.env, model.get_env())
-        return Evaluator(model.policy, self.held_out, rules=rules, seed=self.config.seed, env=self.env)
+        return Evaluator(
+            model.policy, self.held_out, rules=rules, seed=self.config.seed, env=self.env,
+            normalization=model_normalization(model),
+        )  # fmt: skip
 
     def save(self, model: MaxRL, folder: Path) -> None:
         """Save a checkpoint of the run in a folder."""

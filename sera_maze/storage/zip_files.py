@@ -53,7 +53,7 @@ def _attributes(path: str | os.PathLike[str] | io.BufferedIOBase) -> set[str]:
     elif not Path(path).exists():
         path = f"{os.fspath(path)}.zip"
     try:
-        with zipfile.ZipFile(path) as archive:  # type: ignore[arg-type]
+        with zipfile.ZipFile(path) as archive:
             return set(json.loads(archive.read("data")))
     except (zipfile.BadZipFile, OSError, KeyError, ValueError):
         return set()

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sera_maze.algorithm.normalization import Normalization
 from sera_maze.coverage.evaluator import Evaluator
 from sera_maze.coverage.unbiased import KS
 from sera_maze.envs.ground.checks import check_int
@@ -92,6 +93,7 @@ class Agent:
             `default_iterations`.
         num_samples: rollouts of each maze, 1 to 4096.
         seed: of the rollouts.
+        normalization: of the environments that the policy was trained in, if it is known; see `Evaluator`.
 
     Raises:
         ValueError, TypeError: for arguments outside these ranges.
@@ -107,6 +109,7 @@ class Agent:
         iterations: int | None = None,
         num_samples: int = 256,
         seed: int = 0,
+        normalization: Normalization | None = None,
     ):
         if not isinstance(policy, MazePolicy):
             raise TypeError(
@@ -118,7 +121,7 @@ class Agent:
         self.name, self.policy, self.pool = name, policy.for_size(pool.size, iterations), pool
         self.rules = MazeRules(pool.size) if rules is None else rules
         self.num_samples = check_int("num_samples", num_samples, 1, MAX_SAMPLES)
-        self.evaluator = Evaluator(self.policy, pool, rules=self.rules, seed=seed)
+        self.evaluator = Evaluator(self.policy, pool, rules=self.rules, seed=seed, normalization=normalization)
         self._scenes: OrderedDict[int, Scene] = OrderedDict()
         self._chances: NDArray[np.float64] | None = None
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sera_maze.algorithm.normalization import model_normalization
 from sera_maze.coverage.evaluator import policy_of
 from sera_maze.coverage.path_sheets import path_sheet
 from sera_maze.coverage.tables import readable_percent
@@ -344,9 +345,13 @@ def render_paths(
         (H, W, 3) uint8.
 
     Raises:
-        ValueError, TypeError: for another policy, mazes that are not there, arguments out of range.
+        ValueError, TypeError: for another policy, one that was trained on normalised observations, mazes that are not
+            there, arguments out of range.
     """
-    agent = Agent("", policy_of(model), pool, rules=rules, iterations=iterations, num_samples=num_samples, seed=seed)
+    agent = Agent(
+        "", policy_of(model), pool, rules=rules, iterations=iterations, num_samples=num_samples, seed=seed,
+        normalization=model_normalization(model),
+    )  # fmt: skip
     chosen = range(min(12, len(pool))) if prompts is None else prompts
     if not len(chosen):
         raise ValueError("prompts is empty; give at least one maze, such as prompts=[0]")

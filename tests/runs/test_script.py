@@ -65,6 +65,10 @@ def vec_cartpole():
     return DummyVecEnv([lambda: cartpole(range(8))])
 
 
+def normalised(**options):
+    return lambda: make(env=VecNormalize(vec_cartpole()), **options)()
+
+
 def run(folder, make_model, updates=4, **options):
     given = {"eval_every": 2, "num_samples": 4, "console": Console(quiet=True), **options}
     return train_script(folder, make_model, held_out(), updates=updates, **given)
@@ -159,7 +163,7 @@ def mazes(count=8):
         (TypeError, "make_model must be a function that returns a fresh model, got SERA", {"make_model": make()()}),
         (TypeError, "make_model must return a MaxRL or SERA, got PromptQueue", {"make_model": held_out}),
         (ValueError, "without environments", {"make_model": lambda: MaxRL("MlpPolicy", None, _init_setup_model=False)}),
-        (ValueError, "in a VecNormalize", {"make_model": lambda: make(env=VecNormalize(vec_cartpole()))()}),
+        (ValueError, "normalise observations, and env does not", {"make_model": normalised()}),
         (TypeError, "learning_rate=<function .* cannot be written", {"make_model": make(learning_rate=lambda _: 0.1)}),
         (ValueError, "warm_start needs a MazePolicy on plain mazes, but the policy is", {"warm_start": 3}),
         (ValueError, "updates=0 is out of range", {"updates": 0}),
@@ -364,3 +368,15 @@ def test_evaluations_of_prompts_that_leave_something_open_repeat_too():
     found = [evaluate(policy, starts(), num_samples=16, ks=(1,)).successes.tolist() for _ in range(2)]
     assert found[0] == found[1]
     assert len(set(found[0])) > 1
+
+
+def test_a_run_in_vec_normalize_goes_on_bit_for_bit(tmp_path):
+    given = {"held_out": VecNormalize(DummyVecEnv([held_out])), "eval_every": 2, "num_samples": 4}
+    given["console"] = Console(quiet=True)
+    whole = train_script(tmp_path / "whole", normalised(), updates=5, **given)
+    train_script(tmp_path / "parts", normalised(), updates=2, **given)
+    second = train_script(tmp_path / "parts", normalised(), updates=5, **given)
+    assert second.successes.tolist() == whole.successes.tolist()
+    assert same(tmp_path / "whole", tmp_path / "parts")
+    names = parameters(tmp_path / "whole").keys()
+    assert {"normalization/observations/mean", "normalization/returns/count"} <= names
