@@ -38,6 +38,7 @@ from sera_maze.sampling.choosing import choose_sampler
 from sera_maze.sampling.loss import LossTerms, Totals, rollout_weights
 from sera_maze.sampling.protocol import Report, StoppedByCallback
 from sera_maze.sampling.rollouts import Rollouts
+from sera_maze.storage.run_log import flush_boards
 
 _VARIANT = 0x49544552  # sets these random numbers apart from those of the prompt order
 
@@ -445,6 +446,7 @@ class MaxRL(ResumableAlgorithm):
         if log_interval is not None and iteration % log_interval:
             self.dump_logs(iteration)
         callback.on_training_end()
+        flush_boards(self.logger)  # whoever reads the log now finds all of it
         return self
 
     def collect_rollouts(self, *_: Any, **__: Any) -> bool:
