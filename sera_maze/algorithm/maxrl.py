@@ -419,9 +419,11 @@ class MaxRL(ResumableAlgorithm):
 
         Args:
             total_timesteps: steps of all rollouts together.
-            callback: SB3 callbacks. ``on_step`` is called once for each simulated time step of the batch; where
-                nothing is stepped, its locals dones, rewards and infos are of the rollouts that end then, and there is
-                no new_obs.
+            callback: SB3 callbacks. ``on_step`` is called once for each simulated time step of the batch, with the
+                locals dones, rewards, infos and actions. Where environments are stepped, these have an entry for each,
+                and there are clipped_actions, log_probs, obs_tensor and new_obs too. Where nothing is stepped, they are
+                of the rollouts that end then, or of one that goes on if none does. There are no values, which the
+                algorithm does not use. ``on_rollout_end`` finds rollouts, allocation, probability and bounds.
             log_interval: batches between logs.
             tb_log_name: name of the TensorBoard run.
             reset_num_timesteps: False goes on counting.

@@ -113,28 +113,29 @@ class Sampler(ABC):
 def report_rollouts(rollouts: Rollouts, report: Report) -> None:
     """Report rollouts that were sampled without stepping as stepping would have: once for each time step.
 
-    ``dones``, ``rewards`` and ``infos`` are of the rollouts that end then.
+    ``dones``, ``rewards``, ``infos`` and ``actions`` are of the rollouts that end then; if none does, of one that goes
+    on, so that each has an entry 0 as callbacks of Stable-Baselines3 expect.
 
     Raises:
         StoppedByCallback: if ``report`` said so.
     """
     lengths, success = rollouts.lengths.cpu().numpy(), rollouts.success.cpu().numpy()
     prompts = rollouts.prompts[rollouts.owner].cpu().numpy()
+    first, actions = rollouts.first_steps.cpu().numpy(), rollouts.actions.cpu().numpy()
     order = np.argsort(lengths, kind="stable")
     ends = np.searchsorted(lengths[order], np.arange(1, int(lengths.max(initial=0)) + 1), side="right")
     begin = 0
     for step, end in enumerate(ends.tolist()):
-        ending = order[begin:end]
-        infos: list[dict[str, Any]] = [
-            {
-                "prompt": prompt,
-                "is_success": done,
-                "episode": {"r": float(done), "l": step + 1, "t": 0.0},
-            }
-            for prompt, done in zip(prompts[ending].tolist(), success[ending].tolist(), strict=True)
-        ]
+        told = order[begin : max(end, begin + 1)]
+        infos: list[dict[str, Any]] = [{"prompt": prompt} for prompt in prompts[told].tolist()]
+        rewards = np.zeros(len(told), np.float32)
+        if end > begin:
+            rewards[:] = success[told]
+            for info, done in zip(infos, success[told].tolist(), strict=True):
+                info |= {"is_success": done, "episode": {"r": float(done), "l": step + 1, "t": 0.0}}
         values = {
-            "dones": np.ones(len(ending), bool), "infos": infos, "rewards": success[ending].astype(np.float32),
+            "dones": np.full(len(told), end > begin), "infos": infos, "rewards": rewards,
+            "actions": actions[first[told] + step],
         }  # fmt: skip
         if not report(len(lengths) - begin, values):
             raise StoppedByCallback

@@ -87,10 +87,15 @@ class StepSampler(Sampler):
             before = observations
             observations, rewards, dones, infos = self.env.step(moves)
             idle = log.idle()
-            alive = log.record(before, [column.cpu().numpy() for column in columns], rewards, dones, infos)
+            taken = [column.cpu().numpy() for column in columns]
+            alive = log.record(before, taken, rewards, dones, infos)
             if report is None:
                 continue
             told = {
+                "obs_tensor": tensors,
+                "actions": taken[0],
+                "clipped_actions": moves,
+                "log_probs": columns[1],
                 "new_obs": observations,
                 "rewards": np.where(idle, 0, rewards),
                 "dones": dones & ~idle,

@@ -10,6 +10,7 @@ from stable_baselines3.common.callbacks import (
     BaseCallback,
     CheckpointCallback,
     EvalCallback,
+    ProgressBarCallback,
     StopTrainingOnMaxEpisodes,
     StopTrainingOnRewardThreshold,
 )
@@ -251,6 +252,40 @@ def test_callbacks_are_called_as_sb3_calls_them(sampler):
     if sampler == "map":
         assert recorder.dones == 80
         assert len(recorder.steps) <= 2 * 20  # one call for each time step of a batch, not of a rollout
+
+
+class Reader(BaseCallback):
+    """Reads what users' callbacks for SB3 read, and keeps the last action of each rollout."""
+
+    def __init__(self):
+        super().__init__()
+        self.last, self.expected, self.names = [], [], set()
+
+    def _on_step(self):
+        values = self.locals
+        assert "prompt" in values["infos"][0]
+        assert ("episode" in values["infos"][0]) == values["dones"][0] == ("is_success" in values["infos"][0])
+        assert values["rewards"][0] in (0, 1)
+        assert len(values["actions"]) == len(values["dones"]) >= 1
+        self.last += values["actions"][values["dones"]].tolist()
+        self.names = set(values)
+        return True
+
+    def _on_rollout_end(self):
+        rollouts = self.locals["rollouts"]
+        self.expected += rollouts.actions[rollouts.first_steps + rollouts.lengths - 1].tolist()
+
+
+@pytest.mark.parametrize("sampler", ["map", "step"])
+@pytest.mark.filterwarnings("ignore::tqdm.TqdmExperimentalWarning")
+def test_callbacks_read_what_they_read_in_sb3(sampler):
+    reader = Reader()
+    model = make(MaxRL, sampler=sampler)
+    model.learn(10**9, [reader, ProgressBarCallback()], total_updates=3)
+    assert len(reader.last) == model.total_rollouts
+    assert sorted(reader.last) == sorted(reader.expected)
+    stepped = {"obs_tensor", "new_obs", "clipped_actions", "log_probs"}
+    assert stepped & reader.names == (stepped if sampler == "step" else set())
 
 
 @pytest.mark.parametrize("sampler", ["map", "step"])

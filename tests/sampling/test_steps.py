@@ -88,7 +88,8 @@ def test_reports_count_the_rollouts_alive_and_can_stop():
 
     rollouts = sampler.sample(policy, torch.tensor([3, 7]), torch.tensor([3, 4]), 0, report)
     assert sum(alive for alive, _ in seen) == rollouts.num_steps
-    assert seen[0] == (4, ["dones", "infos", "new_obs", "rewards"])
+    names = ["actions", "clipped_actions", "dones", "infos", "log_probs", "new_obs", "obs_tensor", "rewards"]
+    assert seen[0] == (4, names)
     with pytest.raises(StoppedByCallback):
         sampler.sample(policy, torch.tensor([3]), torch.tensor([3]), 0, lambda alive, values: False)
 
