@@ -40,8 +40,15 @@ if TYPE_CHECKING:
     __version__: str
     from sera_maze.algorithm.maxrl import SERA as SERA
     from sera_maze.algorithm.maxrl import MaxRL as MaxRL
+    from sera_maze.allocation.advantages import group_advantages as group_advantages
+    from sera_maze.allocation.allocation import allocate as allocate
+    from sera_maze.allocation.success import SuccessHistory as SuccessHistory
     from sera_maze.coverage.callback import CoverageCallback as CoverageCallback
+    from sera_maze.coverage.evaluation import evaluate as evaluate
+    from sera_maze.coverage.unbiased import pass_at_k as pass_at_k
     from sera_maze.envs.layouts.layout import MazeLayout as MazeLayout
+    from sera_maze.envs.play.maze import MazeEnv as MazeEnv
+    from sera_maze.envs.play.prompt_queue import PromptQueue as PromptQueue
     from sera_maze.envs.pools.fresh import FreshMazes as FreshMazes
     from sera_maze.envs.pools.pool import MazePool as MazePool
     from sera_maze.policies.maze import MazePolicy as MazePolicy
@@ -52,26 +59,44 @@ __all__ = [
     "CoverageCallback",
     "FreshMazes",
     "MaxRL",
+    "MazeEnv",
     "MazeLayout",
     "MazePolicy",
     "MazePool",
     "MazeVecEnv",
+    "PromptQueue",
+    "SuccessHistory",
     "__version__",
+    "allocate",
     "envs",
+    "evaluate",
+    "group_advantages",
+    "pass_at_k",
 ]
 _load, _ = lazy_names(
     __name__,
     {
         "CoverageCallback": "coverage.callback",
         "FreshMazes": "envs.pools.fresh",
+        "MaxRL": "algorithm.maxrl",
+        "MazeEnv": "envs.play.maze",
         "MazeLayout": "envs.layouts.layout",
         "MazePolicy": "policies.maze",
         "MazePool": "envs.pools.pool",
         "MazeVecEnv": "sampling.vec_env",
-        "MaxRL": "algorithm.maxrl",
+        "PromptQueue": "envs.play.prompt_queue",
         "SERA": "algorithm.maxrl",
+        "SuccessHistory": "allocation.success",
+        "allocate": "allocation.allocation",
+        "evaluate": "coverage.evaluation",
+        "group_advantages": "allocation.advantages",
+        "pass_at_k": "coverage.unbiased",
     },
-)
+    rooms=(
+        "runs", "viewer", "coverage", "algorithm", "sampling", "policies", "exact", "allocation", "envs.pictures",
+        "envs",
+    ),
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -146,6 +146,7 @@ def test_entry_points():
 
 
 PATHS = """
+from sera_maze import allocate, evaluate, group_advantages, pass_at_k, MazeEnv, PromptQueue, SuccessHistory
 from sera_maze import MaxRL, SERA, MazePolicy, MazePool, MazeLayout, FreshMazes, MazeVecEnv, CoverageCallback
 from sera_maze.allocation import allocate, allocate_uniform, Allocation
 from sera_maze.advantages import group_advantages
@@ -166,7 +167,8 @@ def test_public_paths_give_what_they_name(tmp_path):
     files = "import pkgutil, importlib, sera_maze\nfor m in pkgutil.walk_packages(sera_maze.__path__, 'sera_maze.'):\n"
     load = files + "    m.name.endswith('__main__') or importlib.import_module(m.name)\n"
     show = "print(sorted(n for n, v in list(globals().items()) if callable(v) and n[0] != '_'))"
-    names = sorted(name.strip() for line in PATHS.splitlines() if line for name in line.split(" import ")[1].split(","))
+    given = [name.strip() for line in PATHS.splitlines() if line for name in line.split(" import ")[1].split(",")]
+    names = sorted(set(given))
     assert python("-W", "error", "-c", PATHS + show, cwd=tmp_path) == str(names)
     assert python("-W", "error", "-c", load + PATHS + show, cwd=tmp_path) == str(names)
 
@@ -184,6 +186,34 @@ def test_public_names():
     assert sera_maze.__version__ == metadata.version("sera-maze")
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = sera_maze.Nothing
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("from sera_maze import train_script", "it is in sera_maze.runs: from sera_maze.runs import train_script"),
+        ("from sera_maze import save_png", "from sera_maze.envs.pictures import save_png"),
+        ("from sera_maze import Promptqueue", "no attribute 'Promptqueue'; did you mean 'PromptQueue'?"),
+        ("import sera_maze; sera_maze.render_path", "did you mean 'render_paths' of sera_maze.viewer?"),
+        ("from sera_maze.coverage import Evaluator", "did you mean 'Evaluation'?"),
+        ("from sera_maze.envs import MazeEnf", "did you mean 'MazeEnv'?"),
+        ("from sera_maze import Nothing", "module 'sera_maze' has no attribute 'Nothing'"),
+        ("from sera_maze import sera_maze", "module 'sera_maze' has no attribute 'sera_maze'"),
+    ],
+)
+def test_a_missing_name_says_where_it_is_or_which_is_near(code, message):
+    with pytest.raises(ImportError if code.startswith("from") else AttributeError) as caught:
+        exec(code, {})
+    assert str(caught.value).endswith(message)
+
+
+def test_looking_for_a_name_is_no_error_and_loads_nothing_for_modules(tmp_path):
+    import sera_maze
+
+    assert not hasattr(sera_maze, "Nothing")
+    assert not hasattr(sera_maze.envs, "Nothing")
+    code = "import sys; from sera_maze import cli, studies; print('torch' in sys.modules)"
+    assert python("-c", code, cwd=tmp_path) == "False"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import secrets
 import sys
@@ -486,7 +487,10 @@ MaxRL.__doc__ = with_options(MaxRL.__doc__)
 
 
 class SERA(MaxRL):
-    """`MaxRL` with SERA's allocation: ``SERA(...)`` is ``MaxRL(..., allocator="sera")``."""
+    """`MaxRL` with SERA's allocation: ``SERA(...)`` is ``MaxRL(..., allocator="sera")``.
+
+    shared
+    """
 
     def __init__(
         self, policy: str | type[ActorCriticPolicy], env: GymEnv | str | None = None, *args: Any,
@@ -495,4 +499,19 @@ class SERA(MaxRL):
         super().__init__(policy, env, *args, allocator=allocator, **kwargs)  # type: ignore[misc]
 
 
+def _describe_sera() -> None:
+    """Let ``help(SERA)`` show the arguments of MaxRL, those from ``allocator`` on by name, and its own default."""
+    parameters, by_name = [], False
+    for item in inspect.signature(MaxRL.__init__).parameters.values():
+        by_name = by_name or item.name == "allocator"
+        kind = inspect.Parameter.KEYWORD_ONLY if by_name else item.kind
+        default = "sera" if item.name == "allocator" else item.default
+        parameters.append(item.replace(kind=kind, default=default))
+    SERA.__init__.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    if SERA.__doc__ is not None and MaxRL.__doc__ is not None:  # as Python may be told to keep none
+        own = MaxRL.__doc__
+        SERA.__doc__ = inspect.cleandoc(SERA.__doc__).replace("shared", own[own.index("Args:") :])
+
+
+_describe_sera()
 MaxRL.algorithms = {"MaxRL": MaxRL, "SERA": SERA}

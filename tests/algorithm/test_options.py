@@ -182,3 +182,19 @@ def test_options_load_no_torch():
     code = "import sys, sera_maze.algorithm.options, sera_maze.runs.config; print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"torch", "stable_baselines3", "numba"} & set(ast.literal_eval(done.stdout))
+
+
+def test_help_of_sera_shows_its_arguments():
+    of_maxrl, of_sera = (inspect.signature(kind).parameters for kind in (MaxRL, SERA))
+    assert list(of_sera) == list(of_maxrl)
+    changed = {name for name in of_sera if of_sera[name].default != of_maxrl[name].default}
+    assert changed == {"allocator"}
+    assert of_sera["allocator"].default == "sera"
+    for name in of_sera:
+        assert f"{name}: " in SERA.__doc__ or f"{name}," in SERA.__doc__
+    assert SERA.__doc__.startswith("`MaxRL` with SERA's allocation")
+    # As they are called: by place before allocator, by name from there on.
+    model = SERA("MazePolicy", MazeVecEnv(1, POOL), 1e-4, 2, 4, advantage="rloo", seed=0)
+    assert (model.learning_rate, model.prompts_per_batch, model.allocator, model.advantage) == (1e-4, 2, "sera", "rloo")
+    with pytest.raises(TypeError):
+        SERA("MazePolicy", MazeVecEnv(1, POOL), 1e-4, 2, 4, "uniform")
