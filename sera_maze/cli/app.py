@@ -34,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0; 2 for wrong input, which is told without a traceback; 130 if the user interrupted it.
     """
+    for stream in (sys.stdout, sys.stderr):
+        _print_anyway(stream)
     try:
         return _run(sys.argv[1:] if arguments is None else list(arguments))
     except KeyboardInterrupt:
@@ -46,6 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "memory" not in str(error):
             raise
         return _complain(f"error: not enough memory; ask for fewer rollouts or smaller mazes ({error})")
+
+
+def _print_anyway(stream: Any) -> None:
+    """Let a stream print "?" for a character that its encoding lacks, where it would raise an error."""
+    if getattr(stream, "errors", None) in ("strict", "surrogateescape") and hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="replace")
 
 
 def _run(arguments: Sequence[str]) -> int:
