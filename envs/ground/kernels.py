@@ -4,23 +4,29 @@ numba compiles a kernel anew when the kernel's own file has changed, but a kerne
 So the folder's name holds a digest of all files of ``envs`` with kernels, and a change in any of them leaves behind
 everything that was compiled before. (Kernels elsewhere in the package take in parts from their own file and from
 there.) The folder lies below the first of these that can be written: ``NUMBA_CACHE_DIR`` where it is set, the package's
-``__pycache__``, the user's cache folder (``XDG_CACHE_HOME``, else ``~/.cache``). Where none can, kernels are compiled
-in each process, and a warning says so.
+``__pycache__``, the user's cache folder (``XDG_CACHE_HOME``, else ``~/.cache``), a folder of the user's own among the
+temporary ones. Kernels in an earlier place that cannot be written, as in an image that was built by another user, are
+copied into it. Where no place can be written, kernels are compiled in each process, and a warning says so.
 """
 
 from __future__ import annotations
 
 import functools
+import glob
 import hashlib
 import os
+import stat
 import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numba
+
+from sera_maze.envs.ground.atomic_files import whole_file
 
 _HERE = Path(__file__).parents[1]  # of all rooms that have kernels
 _config: Any = numba.config
@@ -70,13 +76,15 @@ def _folder(user_folder: str) -> str | None:
     for name, content in sources.items():
         if b"@kernel" in content:
             digest.update(f"\0{name}\0{len(content)}\0".encode() + content)
-    tried = []
+    name = f"sera_maze-{digest.hexdigest()}"
+    tried: list[Path] = []
     for place in _places(user_folder):
-        folder = place / f"sera_maze-{digest.hexdigest()}"
-        if _is_writable(folder):
-            return str(folder)
-        tried.append(str(place))
-    _warn_of_no_folder(f"none of {', '.join(tried)} can be written")
+        if _is_writable(place / name):
+            for earlier in tried:
+                _copy_kernels(earlier / name, place / name)
+            return str(place / name)
+        tried.append(place)
+    _warn_of_no_folder(f"none of {', '.join(map(str, tried))} can be written")
     return None
 
 
@@ -87,10 +95,41 @@ def _places(user_folder: str) -> Iterator[Path]:
     for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
         if os.path.isabs(os.environ.get(variable, "")):
             yield Path(os.environ[variable])
-    try:
+    with suppress(RuntimeError):  # nobody knows the user's home
         yield Path.home() / ".cache"
-    except RuntimeError:  # nobody knows the user's home
-        return
+    with suppress(OSError):  # there is none, or somebody else has taken the name
+        yield _own_temporary_folder()
+
+
+def _own_temporary_folder() -> Path:
+    """A temporary folder that nobody else can write: what lies in a folder for kernels is run.
+
+    Raises:
+        OSError: if there can be none.
+    """
+    if not hasattr(os, "getuid"):  # Windows, where each user has temporary folders of their own
+        return Path(tempfile.gettempdir())
+    folder = Path(tempfile.gettempdir()) / f"sera_maze-{os.getuid()}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionError(f"{folder} is not the user's own")
+    return folder
+
+
+def _copy_kernels(source: Path, target: Path) -> None:
+    """Copy the compiled kernels that a folder has and the other one lacks; other processes may do so at the same time.
+
+    numba finds a kernel by its index (.nbi), which so comes after the code that it names (.nbc).
+    """
+    with suppress(OSError):  # what cannot be copied is compiled
+        for index in sorted(source.glob("*/*.nbi")):
+            place = target / index.parent.name
+            if not (place / index.name).exists():
+                for file in (*index.parent.glob(f"{glob.escape(index.stem)}.*.nbc"), index):
+                    with whole_file(place / file.name) as copy:
+                        copy.write(file.read_bytes())
 
 
 def _is_writable(folder: Path) -> bool:

@@ -49,13 +49,20 @@ def package(tmp_path):
     shutil.copy(kernels.__file__, folder / "ground" / "kernels.py")
     (folder / "inner.py").write_text(INNER)
     (folder / "outer.py").write_text(OUTER)
+    (tmp_path / "tmp").mkdir()
     return folder
 
 
+def temporary(package):
+    """The folder for temporary files of what is started beside a package."""
+    return package.parents[1] / "tmp"
+
+
 def start(package, code=RUN, **variables):
-    """Start Python beside a package; nowhere but in the package's __pycache__ can anything be kept."""
+    """Start Python beside a package; only in its __pycache__ and in the temporary folder can anything be kept."""
     environ = {key: value for key, value in os.environ.items() if not key.startswith("NUMBA_")}
-    environ |= {"HOME": os.devnull, "XDG_CACHE_HOME": f"{os.devnull}/x", "PYTHONDONTWRITEBYTECODE": "1", **variables}
+    environ |= {"HOME": os.devnull, "XDG_CACHE_HOME": f"{os.devnull}/x", "PYTHONDONTWRITEBYTECODE": "1"}
+    environ |= {"TMPDIR": str(temporary(package)), **variables}
     environ["PYTHONPATH"] = str(package.parent)
     return subprocess.Popen(
         [sys.executable, "-c", code], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -99,8 +106,73 @@ def test_order_of_places(package, tmp_path):
     assert places(package, NUMBA_CACHE_DIR=unusable, HOME=str(home))[0].parents[1] == home / ".cache"
 
 
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="the folder is named after the user")
+def test_the_last_place_is_a_temporary_folder_of_the_users_own(package):
+    (package / "__pycache__").touch()
+    assert run(package) == (["21", "0"], "")
+    assert run(package) == (["21", "1"], "")
+    own = temporary(package) / f"sera_maze-{os.getuid()}"
+    assert own.stat().st_mode & 0o777 == 0o700
+    assert places(package)[0].parents[1] == own
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="the folder is named after the user")
+@pytest.mark.parametrize("fault", ["writable for others", "a link", "of another user"])
+def test_a_temporary_folder_that_others_could_write_is_not_used(package, fault):
+    """What lies in it would be run."""
+    (package / "__pycache__").touch()
+    own = temporary(package) / f"sera_maze-{os.getuid()}"
+    run(package)
+    code = RUN
+    if fault == "a link":
+        own.rename(own.with_name("elsewhere"))
+        own.symlink_to(own.with_name("elsewhere"))
+    elif fault == "of another user":
+        code = f"import os, stat; real = os.getuid(); os.getuid = lambda: {os.getuid() + 1}; {RUN}"
+        own.rename(own.with_name(f"sera_maze-{os.getuid() + 1}"))
+    else:
+        own.chmod(0o777)
+    out, err = run(package, code)
+    assert out == ["21", "0"]
+    assert "compiled kernels cannot be kept" in err
+
+
+def not_writable(package, code=RUN):
+    """The code, run where nobody, not even root, can write in the package's __pycache__."""
+    return f"""
+import small.ground.kernels as kernels
+is_writable = kernels._is_writable
+kernels._is_writable = lambda folder: {str(package)!r} not in str(folder) and is_writable(folder)
+{code}
+"""
+
+
+def test_kernels_of_a_place_that_cannot_be_written_are_used(package):
+    """Such as those of an image that was built by another user."""
+    assert run(package) == (["21", "0"], "")
+    for folder in (package / "__pycache__").rglob("*"):
+        folder.chmod(0o555)
+    assert run(package, not_writable(package)) == (["21", "1"], "")
+    copies = sorted(path.name for path in temporary(package).rglob("*") if path.is_file())
+    assert [name.split(".")[-1] for name in copies] == ["nbc", "nbi"]
+    assert run(package, not_writable(package)) == (["21", "1"], "")
+    assert sorted(path.name for path in temporary(package).rglob("*") if path.is_file()) == copies
+
+
+def test_kernels_are_copied_beside_those_that_the_user_has(package, tmp_path):
+    (package / "outer.py").write_text(OUTER + "\n\n@kernel\ndef other(x):\n    return x\n")
+    home = str(tmp_path / "home")
+    both = f"{RUN}; print(o.other(3), sum(o.other.stats.cache_hits.values()))"
+    run(package)
+    for hits in "01":
+        assert run(package, not_writable(package, both), HOME=home) == (["21", "1", "3", hits], "")
+    assert not list(temporary(package).iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="others write into any temporary folder")
 def test_without_any_place_kernels_are_compiled_and_one_warning_says_so(package):
     (package / "__pycache__").touch()
+    (temporary(package) / f"sera_maze-{os.getuid()}").touch()
     (package / "outer.py").write_text(OUTER + "\n\n@kernel\ndef other(x):\n    return x\n")
     out, err = run(package)
     assert out == ["21", "0"]
