@@ -65,6 +65,11 @@ def kernel_part(function: Callable[..., Any]) -> Any:
     return numba.njit(nogil=True)(function)
 
 
+def kernel_folder() -> str | None:
+    """The folder in which compiled kernels are kept, which exists then; None if there is none."""
+    return _folder(str(_config.CACHE_DIR))
+
+
 @functools.cache
 def _folder(user_folder: str) -> str | None:
     """The folder for compiled kernels, which exists then; None if there is none."""

@@ -14,6 +14,7 @@ from sera_maze.cli.align import Align
 from sera_maze.cli.bench import Bench
 from sera_maze.cli.compare import Compare
 from sera_maze.cli.digits import Digits
+from sera_maze.cli.doctor import Doctor
 from sera_maze.cli.evaluate import Eval
 from sera_maze.cli.mazes import Mazes
 from sera_maze.cli.play import Play
@@ -24,7 +25,7 @@ from sera_maze.envs.pools.files import package_version
 _USER_ERRORS = (ValueError, TypeError, OSError)
 COMMANDS: dict[str, Any] = {
     "train": Train, "eval": Eval, "compare": Compare, "mazes": Mazes, "bench": Bench, "watch": Watch, "play": Play,
-    "align": Align, "digits": Digits,
+    "align": Align, "digits": Digits, "doctor": Doctor,
 }  # fmt: skip
 
 
