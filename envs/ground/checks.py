@@ -3,24 +3,52 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 import math
 import numbers
 import operator
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Element = TypeVar("Element")
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+_LEAST_LIKENESS = 0.5  # of a name that an error suggests, from 0 to 1, as difflib measures it
 
 
 def check_choice(name: str, value: object, allowed: Sequence[str]) -> None:
     """Raise a ValueError that names the argument, what is allowed and the nearest of it."""
     if not isinstance(value, str) or value not in allowed:
-        near = difflib.get_close_matches(str(value).lower(), allowed, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{name}={value!r} is not known; allowed are {', '.join(map(repr, allowed))}{hint}")
+        raise ValueError(
+            f"{name}={shown(value)} is not known; allowed are {', '.join(map(repr, allowed))}"
+            f"{did_you_mean(value, allowed)}"
+        )
+
+
+def did_you_mean(value: object, allowed: Iterable[str]) -> str:
+    """The end of an error about a name that is not known: the nearest one that is allowed, "" if none is near."""
+    names = {name.lower().replace("-", "_"): name for name in allowed}
+    near = difflib.get_close_matches(str(value).lower().replace("-", "_"), names, 1, _LEAST_LIKENESS)
+    return f"; did you mean {names[near[0]]!r}?" if near else ""
+
+
+def known_arguments(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Let a function refuse an unknown keyword with the nearest name that it has, where Python names none."""
+    names = list(inspect.signature(function).parameters)
+    owner = function.__qualname__.removesuffix(".__init__")
+
+    @functools.wraps(function)
+    def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        for name in kwargs:
+            if name not in names:
+                raise TypeError(f"{name!r} is no argument of {owner}{did_you_mean(name, names)}")
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def check_int(name: str, value: object, low: int, high: int) -> int:

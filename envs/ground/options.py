@@ -14,7 +14,6 @@ In a tree of them every option has a name of its own, by which it is known outsi
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import math
@@ -23,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard, TypeVar, get_args, get_origin, get_type_hints
 
-from sera_maze.envs.ground.checks import as_number, check_choice, check_flag, check_int
+from sera_maze.envs.ground.checks import as_number, check_choice, check_flag, check_int, did_you_mean
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -133,9 +132,7 @@ def changed(tree: Tree, changes: Mapping[str, Any]) -> Tree:
     for name in changes:
         if name in known:
             continue
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise TypeError(f"{name!r} is no option of {type(tree).__name__}{hint}")
+        raise TypeError(f"{name!r} is no option of {type(tree).__name__}{did_you_mean(name, known)}")
     return _changed(tree, changes)
 
 

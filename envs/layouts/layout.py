@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sera_maze.envs.ground.checks import is_zero_or_one, shown
+from sera_maze.envs.ground.checks import check_choice, is_zero_or_one, shown
 from sera_maze.envs.ground.errors import LayoutError
 from sera_maze.envs.layouts.distances import distances_from
 from sera_maze.envs.layouts.moves import ACTION_STEPS, action_masks
@@ -180,8 +180,7 @@ class MazeLayout:
         Raises:
             ValueError: for another style.
         """
-        if style not in ("ascii", "blocks"):
-            raise ValueError(f"style={style!r} is not known; allowed are 'ascii' and 'blocks'")
+        check_choice("style", style, ("ascii", "blocks"))
         symbols = np.where(self.walls, "#" if style == "ascii" else "█", " ")
         symbols[self.start], symbols[self.goal] = "S", "G"
         return "\n".join("".join(row) for row in symbols)

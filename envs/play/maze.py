@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -12,7 +11,7 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from sera_maze.envs.ground.checks import as_integer, as_options, check_int
+from sera_maze.envs.ground.checks import as_integer, as_options, check_int, did_you_mean, known_arguments
 from sera_maze.envs.layouts.layout import MazeLayout
 from sera_maze.envs.layouts.moves import ACTION_NAMES, flat_steps
 from sera_maze.envs.layouts.text import Cell
@@ -102,6 +101,7 @@ class MazeEnv(gym.Env[Any, Any]):
     pool = Fixed[Mazes]()
     rules = Fixed[MazeRules]()
 
+    @known_arguments
     def __init__(
         self,
         pool: Mazes | None = None,
@@ -309,9 +309,8 @@ class MazeEnv(gym.Env[Any, Any]):
     def _options(self, options: dict[str, Any]) -> tuple[Mazes, int | None]:
         for name in options:
             if name not in _OPTIONS:
-                near = difflib.get_close_matches(str(name), _OPTIONS, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise ValueError(f"reset option {name!r} is not known; allowed are 'prompt' and 'layout'{hint}")
+                near = did_you_mean(name, _OPTIONS)
+                raise ValueError(f"reset option {name!r} is not known; allowed are 'prompt' and 'layout'{near}")
         if "layout" not in options:
             return self.pool, check_prompt(options["prompt"], len(self.pool), "options['prompt']")
         if "prompt" in options:

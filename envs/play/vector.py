@@ -12,7 +12,15 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from sera_maze.envs.ground.checks import as_integer, as_list, as_options, check_choice, check_int
+from sera_maze.envs.ground.checks import (
+    as_integer,
+    as_list,
+    as_options,
+    check_choice,
+    check_int,
+    did_you_mean,
+    known_arguments,
+)
 from sera_maze.envs.ground.random_bits import prompt_key
 from sera_maze.envs.layouts.layout import MazeLayout
 from sera_maze.envs.layouts.moves import ACTION_NAMES, action_masks
@@ -72,6 +80,7 @@ class MazeVectorEnv(VectorEnv[Any, Any, Any]):
     pool = Fixed[MazePool]()
     rules = Fixed[MazeRules]()
 
+    @known_arguments
     def __init__(
         self,
         num_envs: int = 1,
@@ -340,7 +349,8 @@ class MazeVectorEnv(VectorEnv[Any, Any, Any]):
     def _options(self, options: dict[str, Any]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         for name in options:
             if name not in ("prompt", "reset_mask"):
-                hint = "; make a pool of your layouts with MazePool.from_layouts" if name == "layout" else ""
+                near = did_you_mean(name, ("prompt", "reset_mask"))
+                hint = "; make a pool of your layouts with MazePool.from_layouts" if name == "layout" else near
                 raise ValueError(f"reset option {name!r} is not known; allowed are 'prompt' and 'reset_mask'{hint}")
         mask = options.get("reset_mask", np.ones(self.num_envs, bool))
         if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,) or not mask.any():

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sera_maze.envs.generating.distinct import generate_distinct
 from sera_maze.envs.generating.generate import LayoutArrays
 from sera_maze.envs.generating.spec import MAX_SEED, MazeSpec
-from sera_maze.envs.ground.checks import as_integer, as_list, check_choice, check_int
+from sera_maze.envs.ground.checks import as_integer, as_list, check_choice, check_int, known_arguments
 from sera_maze.envs.ground.errors import LayoutError
 from sera_maze.envs.layouts.distances import shortest_lengths
 from sera_maze.envs.layouts.files import read_layout
@@ -122,6 +122,7 @@ class MazePool:
         return digest_content(self.walls, self.start, self.goal)
 
     @classmethod
+    @known_arguments
     def generate(
         cls,
         count: int,

@@ -31,7 +31,7 @@ from sera_maze.allocation.advantages import group_advantages
 from sera_maze.allocation.allocation import Allocation
 from sera_maze.allocation.registry import Bounds, share_out
 from sera_maze.allocation.success import Estimate
-from sera_maze.envs.ground.checks import check_int
+from sera_maze.envs.ground.checks import check_choice, check_int, known_arguments
 from sera_maze.policies.asking import varied
 from sera_maze.policies.maze import MazePolicy
 from sera_maze.policies.small_grid import SmallGridPolicy
@@ -74,6 +74,7 @@ class MaxRL(ResumableAlgorithm):
         "MultiInputPolicy": MultiInputActorCriticPolicy,
     }
 
+    @known_arguments
     def __init__(
         self,
         policy: str | type[ActorCriticPolicy],
@@ -124,6 +125,10 @@ class MaxRL(ResumableAlgorithm):
         )  # fmt: skip
         if _init_setup_model:
             self._setup_model()
+
+    def _get_policy_from_name(self, policy_name: str) -> type[BasePolicy]:
+        check_choice("policy", policy_name, tuple(self.policy_aliases))
+        return super()._get_policy_from_name(policy_name)
 
     def _setup_model(self) -> None:
         """Build policy and optimizer; runs again after loading, so it makes nothing that is saved."""

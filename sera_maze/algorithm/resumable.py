@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import io
 import os
@@ -39,6 +38,7 @@ from sera_maze.algorithm.normalization import (
 from sera_maze.algorithm.prompt_order import PromptOrder
 from sera_maze.algorithm.state import BatchStart, PromptState
 from sera_maze.allocation.success import SuccessEstimator
+from sera_maze.envs.ground.checks import did_you_mean
 from sera_maze.policies.asking import settings_of, with_settings
 from sera_maze.sampling.plain_mazes import environments_again, environments_record
 from sera_maze.sampling.protocol import Sampler
@@ -470,9 +470,8 @@ def _arguments(
     names = [*argument_names(algorithm), "policy"]
     for name in replacements:
         if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise TypeError(f"{name!r} is no argument of {algorithm.__name__} that can be replaced{hint}")
+            near = did_you_mean(name, names)
+            raise TypeError(f"{name!r} is no argument of {algorithm.__name__} that can be replaced{near}")
     if unknown := saved.arguments.keys() - set(names):
         raise ValueError(
             f"{folder} was saved by sera_maze {saved.version}, whose {algorithm.__name__} had the "

@@ -18,13 +18,12 @@ References:
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sera_maze.allocation.checks import as_tensor, check_integers, refuse_first
+from sera_maze.envs.ground.checks import did_you_mean
 
 KINDS = ("reinforce", "rloo", "grpo", "success_average", "maxrl")
 _GRPO_EPSILON = 1e-6
@@ -163,9 +162,8 @@ def _compact(group: Tensor) -> Tensor:
 
 def _check_kind(kind: str, allowed: tuple[str, ...]) -> None:
     if kind not in allowed:
-        close = get_close_matches(str(kind), allowed, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"kind={kind!r} is not known here; allowed are {', '.join(map(repr, allowed))}{hint}")
+        near = did_you_mean(kind, allowed)
+        raise ValueError(f"kind={kind!r} is not known here; allowed are {', '.join(map(repr, allowed))}{near}")
 
 
 def _check_rollouts(success: Tensor, group: Tensor) -> None:

@@ -24,7 +24,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +35,7 @@ from sera_maze.allocation.active_set import Rounding, choose_active
 from sera_maze.allocation.checks import refuse_first
 from sera_maze.allocation.rounding import round_fidelity, round_maxmin
 from sera_maze.allocation.waterline import SMALLEST_PROBABILITY, Problem, solve
+from sera_maze.envs.ground.checks import did_you_mean
 
 ROUNDINGS: dict[str, Rounding] = {"fidelity": round_fidelity, "maxmin": round_maxmin}
 # Up to here TOLERANCE, a fraction, is less than one rollout.
@@ -111,9 +111,8 @@ def allocate(
     budget, n_min, n_max = check_bounds(num_prompts, budget, n_min, n_max)
     threshold = check_threshold(activation_threshold)
     if rounding not in ROUNDINGS:
-        close = get_close_matches(str(rounding), ROUNDINGS, 1, 0.4)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"rounding={rounding!r} is not known; allowed are 'fidelity' and 'maxmin'{hint}")
+        near = did_you_mean(rounding, ROUNDINGS)
+        raise ValueError(f"rounding={rounding!r} is not known; allowed are 'fidelity' and 'maxmin'{near}")
     allocation, invalid = _solve(prob, budget, n_min, n_max, threshold, ROUNDINGS[rounding])
     _raise_if_any(invalid, prob)
     return allocation

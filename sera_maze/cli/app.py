@@ -19,7 +19,9 @@ from sera_maze.cli.evaluate import Eval
 from sera_maze.cli.mazes import Mazes
 from sera_maze.cli.play import Play
 from sera_maze.cli.train import Train
+from sera_maze.cli.values import VALUES
 from sera_maze.cli.watch import Watch
+from sera_maze.envs.ground.checks import check_choice
 from sera_maze.envs.pools.files import package_version
 
 _USER_ERRORS = (ValueError, TypeError, OSError)
@@ -65,12 +67,15 @@ def _run(arguments: Sequence[str]) -> int:
     if arguments == ["--version"]:
         console.print(f"sera-maze {package_version()}")
         return 0
-    command = tyro.extras.subcommand_cli_from_dict(
-        {**COMMANDS, "train": Train.prepared(arguments[1:])},
-        prog="sera-maze",
-        description="Maze agents for likelihood-style reinforcement learning.",
-        args=arguments,
-    )
+    if arguments and not arguments[0].startswith("-"):
+        check_choice("command", arguments[0], tuple(COMMANDS))
+    with VALUES:
+        command = tyro.extras.subcommand_cli_from_dict(
+            {**COMMANDS, "train": Train.prepared(arguments[1:])},
+            prog="sera-maze",
+            description="Maze agents for likelihood-style reinforcement learning.",
+            args=arguments,
+        )
     return command.run(console) or 0
 
 

@@ -23,7 +23,7 @@ from sera_maze.coverage.evaluator import Evaluator, check_not_shared, prompts_an
 from sera_maze.coverage.tables import Evaluation
 from sera_maze.coverage.unbiased import interval_over_mazes
 from sera_maze.envs.ground.atomic_files import write_text
-from sera_maze.envs.ground.checks import check_flag, check_int
+from sera_maze.envs.ground.checks import check_flag, check_int, known_arguments
 from sera_maze.envs.play.rules import MazeRules
 from sera_maze.envs.pools.prompts import Prompts
 from sera_maze.exact.probability import exact_pass_at_k
@@ -77,6 +77,7 @@ class CoverageCallback(BaseCallback):
         >>> callback = CoverageCallback(MazePool.papers("held_out"), eval_freq_updates=100)
     """
 
+    @known_arguments
     def __init__(
         self,
         prompts: Prompts | VecEnv | gym.Env[Any, Any],

@@ -17,11 +17,12 @@ from sera_maze.coverage.evaluator import Evaluator, policy_of, training_rules
 from sera_maze.coverage.solutions import count_distinct
 from sera_maze.coverage.tables import Evaluation
 from sera_maze.coverage.unbiased import KS, coverage
-from sera_maze.envs.ground.checks import check_int
+from sera_maze.envs.ground.checks import check_int, did_you_mean, known_arguments
 from sera_maze.envs.play.rules import MazeRules
 from sera_maze.envs.pools.prompts import Prompts
 
 
+@known_arguments
 def evaluate(
     policy: ActorCriticPolicy | BaseAlgorithm,
     prompts: Prompts | VecEnv | gym.Env[Any, Any],
@@ -68,7 +69,8 @@ def evaluate(
     num_samples = check_int("num_samples", num_samples, 1, 2**31)
     ks = check_ks(ks, num_samples)
     if not isinstance(exact, bool) and exact != "auto":
-        raise ValueError(f"exact={exact!r} is not known; allowed are True, False and 'auto'")
+        near = did_you_mean(exact, ["auto"])
+        raise ValueError(f"exact={exact!r} is not known; allowed are True, False and 'auto'{near}")
     return evaluated(evaluator, num_samples, ks, evaluator.knows_exact if exact == "auto" else bool(exact))
 
 

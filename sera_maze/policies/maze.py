@@ -17,7 +17,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from sera_maze.envs.generating.generate import check_int
-from sera_maze.envs.ground.checks import check_choice, check_flag
+from sera_maze.envs.ground.checks import check_choice, check_flag, did_you_mean
 from sera_maze.policies.iterations import Growth, default_iterations, reach
 from sera_maze.policies.network import NUM_ACTIONS, MazeNet
 from sera_maze.policies.weights import read_weights, write_weights
@@ -26,6 +26,7 @@ from sera_maze.policies.weights import read_weights, write_weights
 _MAX_STATES = 2**26
 _IN_FILE = ("channels", "vary_iterations", "growth", "learning_iterations")
 _USED = ("optimizer_class", "optimizer_kwargs")  # of ActorCriticPolicy's arguments
+_ARGUMENTS = ("channels", "iterations", "vary_iterations", "growth", "learning_iterations", *_USED)
 
 
 class MazePolicy(ActorCriticPolicy):
@@ -83,8 +84,8 @@ class MazePolicy(ActorCriticPolicy):
         for name, value in kwargs.items():
             if name not in _USED and not (name == "use_sde" and not value):
                 raise ValueError(
-                    f"{name}={value!r} has no effect on a MazePolicy, leave it out; it takes channels, iterations, "
-                    f"vary_iterations, growth, learning_iterations, {', '.join(_USED)}"
+                    f"{name}={value!r} has no effect on a MazePolicy, leave it out; it takes {', '.join(_ARGUMENTS)}"
+                    f"{did_you_mean(name, _ARGUMENTS)}"
                 )
         super().__init__(observation_space, action_space, lr_schedule, **kwargs)
 

@@ -14,7 +14,7 @@ from typing_extensions import Self
 from sera_maze.algorithm.options import MaxRLOptions
 from sera_maze.envs.generating.spec import FAMILIES, Algorithm, MazeSpec
 from sera_maze.envs.ground.atomic_files import write_text
-from sera_maze.envs.ground.checks import check_int
+from sera_maze.envs.ground.checks import check_int, did_you_mean
 from sera_maze.envs.ground.options import Number, Whole, changed, check_options, differences, leaves
 from sera_maze.envs.layouts.moves import OnWall
 from sera_maze.policies.iterations import Growth
@@ -228,7 +228,8 @@ class RunConfig(_InFile):
             options |= part
         names = leaves(cls())
         if unknown := sorted(options.keys() - names.keys()):
-            raise TypeError(f"it has {', '.join(unknown)}, which sera_maze does not know")
+            near = did_you_mean(unknown[0], names)
+            raise TypeError(f"it has {', '.join(unknown)}, which sera_maze does not know{near}")
         if missing := sorted(names.keys() - options.keys() - _LATER_OPTIONS):
             raise TypeError(f"it lacks {', '.join(missing)}")
         return cls.of(**options)

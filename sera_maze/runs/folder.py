@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from sera_maze.algorithm.checkpoint import read_checkpoint
 from sera_maze.algorithm.maxrl import MaxRL
-from sera_maze.envs.ground.checks import check_int
+from sera_maze.envs.ground.checks import check_int, did_you_mean
 from sera_maze.envs.ground.options import differences
 from sera_maze.runs.config import Config, RunConfig, config_from_dict, load_config
 from sera_maze.storage.files import POINTER, RUN_CHECKPOINT
@@ -140,7 +140,10 @@ def checked_device(device: str) -> str:
     if device == "auto":
         return device
     if not _DEVICE.fullmatch(device):
-        raise ValueError(f"device={device!r} is not known; allowed are auto, cpu, cuda, cuda:0 and so on, and mps")
+        near = did_you_mean(device, ("auto", "cpu", "cuda", "mps"))
+        raise ValueError(
+            f"device={device!r} is not known; allowed are auto, cpu, cuda, cuda:0 and so on, and mps{near}"
+        )
     kind, _, index = device.partition(":")
     count = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}[kind]
     if int(index or 0) >= count:

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
 
-from sera_maze.envs.ground.checks import as_options
+from sera_maze.envs.ground.checks import as_options, did_you_mean
 from sera_maze.envs.play.maze import MazeEnv
 from sera_maze.envs.play.prompt_queue import check_prompt
 from sera_maze.envs.play.vector import MazeVectorEnv
@@ -124,6 +124,7 @@ class MazeVecEnv(SharedVecEnv):
                 if name != "prompt":
                     raise ValueError(
                         f"reset option {name!r} of environment {n} is not known; allowed in a MazeVecEnv is 'prompt'"
+                        f"{did_you_mean(name, ['prompt'])}"
                     )
                 prompts[n] = check_prompt(value, self.num_prompts, f"options['prompt'] of environment {n}")
         return None if prompts == [None] * self.num_envs else {"prompt": prompts}

@@ -30,6 +30,7 @@ from tensorboard.summary.writer import event_file_writer  # type: ignore[import-
 from torch.utils.tensorboard import SummaryWriter
 
 from sera_maze.envs.ground.atomic_files import write_text
+from sera_maze.envs.ground.checks import did_you_mean
 
 _STEP = "time/total_timesteps"  # the key under which SB3 algorithms log the step
 _EVENT_FILES = "events.out.tfevents.*"
@@ -61,7 +62,8 @@ def resumed_logger(folder: str | Path, step: int, formats: Sequence[str]) -> Log
         raise ValueError(f"step={step}; allowed is 0 or more")
     for name in formats:
         if name not in _FORMATS:
-            raise ValueError(f"formats has {name!r}; allowed are {', '.join(map(repr, _FORMATS))}")
+            near = did_you_mean(name, _FORMATS)
+            raise ValueError(f"formats has {name!r}; allowed are {', '.join(map(repr, _FORMATS))}{near}")
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     return Logger(str(path), [_FORMATS[name](path, step) for name in formats])

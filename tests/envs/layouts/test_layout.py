@@ -130,7 +130,7 @@ class TestText:
         assert MazeLayout.from_text(LOOP.to_text("blocks")) == LOOP
 
     def test_unknown_style(self):
-        with pytest.raises(ValueError, match="style='dots' is not known; allowed are 'ascii' and 'blocks'"):
+        with pytest.raises(ValueError, match="style='dots' is not known; allowed are 'ascii', 'blocks'"):
             LOOP.to_text("dots")
 
     @pytest.mark.parametrize(
