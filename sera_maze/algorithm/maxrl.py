@@ -55,7 +55,10 @@ class MaxRL(ResumableAlgorithm):
         env: a promptable environment (`MazeEnv`, its ids, a VecEnv of them, `MazeVecEnv`, or any in a `PromptQueue`).
         learning_rate: of the optimizer; a number or a schedule of the remaining progress (1 to 0).
         options
-        stats_window_size, tensorboard_log, policy_kwargs, verbose: SB3's.
+        stats_window_size: SB3's.
+        tensorboard_log: SB3's.
+        policy_kwargs: SB3's.
+        verbose: SB3's.
         seed: fixes everything; None draws one.
         device: SB3's.
         _init_setup_model: SB3's.
