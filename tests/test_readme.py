@@ -15,11 +15,14 @@ from sera_maze.runs.config import RunConfig
 from sera_maze.runs.maze_task import train
 from sera_maze.viewer.watching import HELP
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").rglob("*.md")))
+LONG = ("train", "bench", "align", "digits")  # minutes: shorter ones are run by their own tests and .ci/run
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+def blocks(language, text=README):
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("code", blocks("python"))
@@ -44,13 +47,14 @@ def runs(tmp_path):
 
 
 def test_shell_commands_run(runs, monkeypatch, capsys):
-    """The two installations are what .ci/run does; everything else is a command of ours."""
+    """Also those of docs/. The two installations are what .ci/run does; everything else is a command of ours."""
     monkeypatch.chdir(runs)
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     lines = [line for block in blocks("bash") for line in block.splitlines()]
     installs = [line for line in lines if line.startswith("pip install -c constraints.txt -e ")]
     assert len(installs) == 2
-    for line in lines:
+    pages = [line for block in blocks("bash", PAGES) for line in block.splitlines() if line.startswith("sera-maze ")]
+    for line in dict.fromkeys(lines + pages):
         command = line.split("&&")[-1] if line in installs else line
         words = shlex.split(command, comments=True)
         if words[0] != "pytest":
@@ -58,8 +62,8 @@ def test_shell_commands_run(runs, monkeypatch, capsys):
             if words[1] in ("watch", "play") and "--out" not in words:  # a window: somebody closes it
                 pygame.display.init()
                 pygame.event.post(pygame.event.Event(pygame.QUIT))
-            if words[1] != "train":  # minutes of training: test_training runs a short one, .ci/run a longer one
-                assert main(words[1:]) == 0
+            if words[1] not in LONG:
+                assert main(words[1:]) == 0, line
     assert "6 different mazes" in capsys.readouterr().out
     assert {"watch.png", "watch_two.png", "mazes.png", "comparison"} <= {path.name for path in runs.iterdir()}
 

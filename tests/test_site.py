@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import inspect
 import pkgutil
 import re
 import shlex
@@ -13,7 +14,7 @@ from types import ModuleType
 import pytest
 
 import sera_maze
-from sera_maze import MazeLayout, MazePool
+from sera_maze import MaxRL, MazeLayout, MazePool
 from sera_maze.allocation import allocate, group_advantages
 from sera_maze.cli import app
 from sera_maze.coverage.evaluation import check_ks
@@ -66,7 +67,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_are_understood(command, monkeypatch):
-    """What they do is tested elsewhere; here nothing runs."""
+    """Here nothing runs; test_readme.py runs those that are short."""
     words = shlex.split(command, comments=True)[1:]
     monkeypatch.setattr(app.COMMANDS[words[0]], "run", lambda self, console: 0)
     assert app.main(words) == 0, COMMANDS[command]
@@ -83,6 +84,17 @@ def test_other_lines_of_shell_blocks_are_known():
 def test_every_key_of_the_viewer_is_listed():
     for key, meaning in HELP:
         assert f"| {key} | {meaning} |" in TEXTS["guide/watching.md"]
+
+
+@pytest.mark.parametrize("page", ["guide/groups.md", "guide/allocation.md"])
+def test_defaults_in_tables_are_those_of_the_code(page):
+    parameters = inspect.signature(MaxRL.__init__).parameters
+    table = TEXTS[page].split("| Option | Default |")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| `(\w+)` \| `?([^|`]*)`? \|", table, re.MULTILINE)
+    assert len(rows) >= 4
+    for name, default in rows:
+        if parameters[name].default is not None:
+            assert ast.literal_eval(default) == parameters[name].default, name
 
 
 @pytest.mark.parametrize("page", TEXTS)
