@@ -65,7 +65,7 @@ def success_probability(
 def success_probability(source: Any, /, *arguments: Any, **options: Any) -> Tensor:
     """Probability that a rollout reaches the goal within the horizon, exactly; differentiable once.
 
-    Either of raw log-probabilities or of a policy::
+    Either of raw log-probabilities or of a policy:
 
         success_probability(log_probs, walls, start, goal, horizon, on_wall="fail")
         success_probability(policy, pool, horizon=None, on_wall="fail", prompts=None, batch_size=256)
