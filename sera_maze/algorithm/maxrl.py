@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy, MultiInputActorCriticPolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
@@ -27,6 +28,7 @@ from sera_maze.algorithm.imitation import warm_start
 from sera_maze.algorithm.options import MaxRLOptions, check_rate, with_options
 from sera_maze.algorithm.prompt_order import PromptOrder
 from sera_maze.algorithm.resumable import ResumableAlgorithm, uninterrupted
+from sera_maze.algorithm.warning_signs import WarningSigns
 from sera_maze.allocation.advantages import group_advantages
 from sera_maze.allocation.allocation import Allocation
 from sera_maze.allocation.registry import Bounds, share_out
@@ -117,6 +119,7 @@ class MaxRL(ResumableAlgorithm):
         self.total_rollouts = 0
         self.total_updates: int | None = None
         self._setup = {}
+        self._signs = WarningSigns()
         self.last_figures: dict[str, float] = {}
         self.has_drawn_seed = False
         super().__init__(
@@ -313,6 +316,8 @@ class MaxRL(ResumableAlgorithm):
             self._batch_start = None
             if log is not None:
                 log()
+        if not self.team.rank:
+            self._signs.look(self.last_figures, is_discrete=not isinstance(self.action_space, spaces.Box))
 
     def _check_setup(self) -> None:
         """Check the options that attributes say, and that those which prompts were set up with are still the same."""

@@ -400,7 +400,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
 
     def _excluded_save_params(self) -> list[str]:
         made_again = ["rollout_sampler", "success_estimator", "prompt_order"]
-        return [*super()._excluded_save_params(), "_batch_start", "_setup", "team", *made_again]
+        return [*super()._excluded_save_params(), "_batch_start", "_setup", "_signs", "team", *made_again]
 
 
 def as_one_callback(callback: MaybeCallback) -> BaseCallback | None:
