@@ -39,8 +39,8 @@ class WarningSigns:
         share = f"{100 * failing:.0f} % of the prompts"
         messages = {
             "failing": "no rollout has succeeded, so there is nothing to learn from: begin with easier prompts, "
-            "imitate first (warm_start), sample more (rollouts_per_prompt), or let success be easier (on_wall='stay' and "
-            "max_steps in mazes, is_success of your own environment)",
+            "imitate first (warm_start), sample more (rollouts_per_prompt), or let success be easier "
+            "(on_wall='stay' and max_steps in mazes, is_success of your own environment)",
             "unmixed": f"in every group all rollouts succeed or all fail ({share}), and only mixed groups teach: "
             "sample more (rollouts_per_prompt), add prompts in between, or keep the policy more random (a smaller "
             "learning_rate, ent_coef)",
