@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from sera_maze.envs.ground.checks import as_integer, as_options, shown
 from sera_maze.envs.ground.random_bits import nth_prompt, prompt_key
+from sera_maze.envs.play.noted_options import NotedOptions
 
 Prompt: TypeAlias = int | Mapping[str, Any] | Sequence[Any]
 
@@ -185,7 +187,8 @@ class PromptQueue(gym.Wrapper[ObsType, ActType, ObsType, ActType], RecordConstru
     Wrappers that end episodes (TimeLimit) belong inside, as ``gymnasium.make`` puts them: this one must see each end.
 
     A seed fixes all that the env draws, its random transitions too, which repeat in every episode of that prompt.
-    Options alone leave the env's generator running: such a prompt fixes only what the env reads from the options.
+    Options alone leave the env's generator running: such a prompt fixes only what the env reads from the options. Where
+    an env does not read an option of its prompts, as most read none, a warning says so: let a wrapper take it.
 
     Args:
         env: the env to wrap.
@@ -246,6 +249,8 @@ class PromptQueue(gym.Wrapper[ObsType, ActType, ObsType, ActType], RecordConstru
         self._is_running = False
         self._steps = 0
         self._total_reward = 0.0
+        self._unread: set[str] = set()  # options of the present episode that the env has not read
+        self._has_warned = False  # of options that the env does not read
 
     @property
     def num_prompts(self) -> int:
@@ -300,6 +305,7 @@ class PromptQueue(gym.Wrapper[ObsType, ActType, ObsType, ActType], RecordConstru
         if seed is not None:
             self._generator = _prompt_generator(seed)
         self._is_running = False
+        self._warn_of_unread()
         if "prompt" in extra:
             self._prompt = check_prompt(extra.pop("prompt"), self.num_prompts, 'options["prompt"]')
         else:
@@ -312,6 +318,9 @@ class PromptQueue(gym.Wrapper[ObsType, ActType, ObsType, ActType], RecordConstru
                 f"options sets {sorted(shared, key=str)}, which prompt {self._prompt} sets already; leave them out"
             )
         merged = {**extra, **copy.deepcopy(own_options)}
+        if own_options and not self._has_warned:
+            merged = NotedOptions(merged)
+            self._unread = merged.unread
         observation, info = self.env.reset(seed=seed if own_seed is None else own_seed, options=merged or None)
         self._is_running, self._steps, self._total_reward = True, 0, 0.0
         return observation, {**info, "prompt": self._prompt}
@@ -332,7 +341,23 @@ class PromptQueue(gym.Wrapper[ObsType, ActType, ObsType, ActType], RecordConstru
         if terminated or truncated:
             self._is_running = False
             info["is_success"] = self._judge(bool(terminated), bool(truncated), info)
+            self._warn_of_unread()
         return observation, reward, terminated, truncated, info
+
+    def _warn_of_unread(self) -> None:
+        """Say so once if the env has not read options of the prompt by now: after steps, as some read them late."""
+        unread, self._unread = self._unread, set()
+        entry = self._prompts[self._prompt]
+        own = [] if isinstance(entry, int) else [name for name in entry[1] if name in unread]
+        if not own or not self._steps:
+            return
+        self._has_warned = True
+        warnings.warn(
+            f"{type(self.env.unwrapped).__name__} did not read {own} of the options of prompt {self._prompt}: prompts "
+            "that differ only there are the same to it. Let a gymnasium.Wrapper around it read them in reset, and "
+            "build or change the env by them, inside PromptQueue; or leave them out",
+            stacklevel=3,
+        )
 
     def _judge(self, terminated: bool, truncated: bool, info: dict[str, Any]) -> bool:
         if self._success is not None:
