@@ -22,7 +22,7 @@ class NotedOptions(dict[str, Any]):
         return super().__getitem__(key)
 
     def __contains__(self, key: object) -> bool:
-        self.unread.discard(key)  # type: ignore[arg-type]
+        self.unread.discard(key)
         return super().__contains__(key)
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -48,7 +48,7 @@ class NotedOptions(dict[str, Any]):
         self.unread.clear()
         return super().__eq__(other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def keys(self) -> KeysView[str]:  # type: ignore[override]
         """See `dict.keys`."""
