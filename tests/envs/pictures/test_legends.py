@@ -1,5 +1,9 @@
 """The words around pictures: whole and inside their room at every width."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -7,9 +11,11 @@ from sera_maze.envs.pictures.canvas import PALETTE, blank, pygame
 from sera_maze.envs.pictures.legends import (
     MIN_TEXT_WIDTH,
     colour_bar,
+    font_file,
     font_size,
     marker_legend,
     path_legend,
+    text_line,
     text_lines,
 )
 
@@ -51,6 +57,30 @@ def test_lines_break_at_spaces_first_and_where_the_text_says_so():
     assert two_lines.get_size() == (word.get_width(), 2 * word.get_height())
     assert text_lines("maze\nmaze", 14, 1000).get_size() == two_lines.get_size()
     assert text_lines("", 14, 1000).get_size() == (0, 0)
+
+
+def test_words_are_in_dejavu_sans_and_matplotlib_is_not_loaded_for_it():
+    file = font_file()
+    assert file is not None
+    assert file.name == "DejaVuSans.ttf"
+    code = (
+        "import sys; from sera_maze.envs.pictures.legends import text_lines; text_lines('maze', 14, 100); "
+        "assert 'matplotlib' not in sys.modules"
+    )
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", code], env=environ, check=True)
+
+
+def test_without_matplotlib_words_are_in_the_font_of_pygame(monkeypatch):
+    usual = ink(text_lines("maze", 14, 1000))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for kept in (font_file, text_line):
+        kept.cache_clear()
+    other = text_lines("maze", 14, 1000)
+    for kept in (font_file, text_line):
+        kept.cache_clear()
+    assert ink(other) > 0
+    assert ink(other) != usual
 
 
 @pytest.mark.parametrize("width", WIDTHS)

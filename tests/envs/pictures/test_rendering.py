@@ -355,7 +355,7 @@ def test_no_values_at_all_leave_the_maze_plain():
     plain = to_array(draw_layout(NINE, cell_size=30))
     assert np.array_equal(to_array(draw_heatmap(NINE, values, cell_size=30, legend=False)), plain)
     legend = to_array(draw_heatmap(NINE, values, cell_size=30))[90:]
-    assert is_colour(legend, PALETTE.text).any()
+    assert (legend < 128).all(axis=-1).any()
 
 
 def test_colour_bar_shows_both_ends():
