@@ -70,6 +70,12 @@ def kernel_folder() -> str | None:
     return _folder(str(_config.CACHE_DIR))
 
 
+def has_kernels() -> bool:
+    """Whether any compiled kernel is kept already: the first calls of a process without take half a minute."""
+    folder = kernel_folder()
+    return folder is not None and any(Path(folder).glob("*/*.nbi"))
+
+
 @functools.cache
 def _folder(user_folder: str) -> str | None:
     """The folder for compiled kernels, which exists then; None if there is none."""

@@ -17,6 +17,7 @@ from sera_maze.algorithm.maxrl import MaxRL
 from sera_maze.coverage.evaluator import Evaluator
 from sera_maze.coverage.tables import Evaluation
 from sera_maze.envs.generating.spec import MazeSpec
+from sera_maze.envs.ground.kernels import has_kernels
 from sera_maze.envs.layouts.layout import digest_content
 from sera_maze.envs.play.maze import MazeEnv
 from sera_maze.envs.play.rules import MazeRules
@@ -50,7 +51,7 @@ class MazeTask(Task):
 
     def make(self, console: Console) -> MaxRL:
         """See `Task.make`."""
-        console.print("making mazes")
+        console.print("making mazes" if has_kernels() else "making mazes; compiling kernels first, this once")
         pool, self.held_out = pools(self.config)
         model = build_model(self.config, pool, self.device)
         if self.config.warm_start:

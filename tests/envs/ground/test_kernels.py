@@ -349,3 +349,16 @@ def test_each_kernel_is_compiled_for_one_type_of_arguments():
                 assert len(value.signatures) <= 1, (value, value.signatures)
                 kept += 1
     assert kept >= 12
+
+
+def test_whether_kernels_are_kept_is_told(tmp_path):
+    code = "from sera_maze.envs.ground.kernels import has_kernels; print(has_kernels())"
+    make = "from sera_maze.envs import MazePool; MazePool.generate(1, 5)"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    shown = [
+        subprocess.run(
+            [sys.executable, "-c", command], capture_output=True, text=True, check=True, env=environment
+        ).stdout.strip()
+        for command in (code, make, code)
+    ]
+    assert shown == ["False", "", "True"]
