@@ -355,7 +355,7 @@ class PromptQueue(gym.Wrapper[ObsType, ActType, ObsType, ActType], RecordConstru
         warnings.warn(
             f"{type(self.env.unwrapped).__name__} did not read {own} of the options of prompt {self._prompt}: prompts "
             "that differ only there are the same to it. Let a gymnasium.Wrapper around it read them in reset, and "
-            "build or change the env by them, inside PromptQueue; or leave them out",
+            "build or change the env by them, inside PromptQueue (as examples/frozen_lake.py does); or leave them out",
             stacklevel=3,
         )
 
