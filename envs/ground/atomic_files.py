@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,10 @@ def whole_file(path: str | Path) -> Iterator[BinaryIO]:
         with part.open("xb") as file:
             yield file
         os.replace(part, target)
+    except OSError as error:
+        if error.filename == str(part):
+            error.filename = str(target)  # which is what the user named
+        raise
     finally:
         part.unlink(missing_ok=True)
 
@@ -36,15 +41,22 @@ def write_text(path: str | Path, text: str) -> Path:
 
 
 def check_folder(name: str, folder: Path) -> None:
-    """Check that nothing stands in the way of a folder, which need not exist.
+    """Check that a folder can be written, which need not exist.
 
     Args:
         name: of the argument.
         folder: to be made or used.
 
     Raises:
-        ValueError: if it, or a part of its path, is a file.
+        ValueError: if it, or a part of its path, is a file, or nothing can be written there.
     """
     for place in (folder, *folder.parents):
         if place.exists() and not place.is_dir():
             raise ValueError(f"{name} {folder}: {place} is a file; name a folder")
+    nearest = next(place for place in (folder, *folder.parents) if place.is_dir())
+    try:
+        with tempfile.TemporaryDirectory(dir=nearest):
+            pass
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ValueError(f"{name} {folder}: nothing can be written in {nearest} ({reason}); name another one") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -24,7 +25,9 @@ from sera_maze.cli.watch import Watch
 from sera_maze.envs.ground.checks import check_choice
 from sera_maze.envs.pools.files import package_version
 
-_USER_ERRORS = (ValueError, TypeError, OSError)
+_USER_ERRORS = (ValueError, TypeError)
+_PIPE_CLOSED = 141  # the exit status of a program that SIGPIPE ended
+_DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 COMMANDS: dict[str, Any] = {
     "train": Train, "eval": Eval, "compare": Compare, "mazes": Mazes, "bench": Bench, "watch": Watch, "play": Play,
     "align": Align, "digits": Digits, "doctor": Doctor,
@@ -35,16 +38,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status.
 
     Returns:
-        0; 2 for wrong input, which is told without a traceback; 130 if the user interrupted it.
+        0; 2 for wrong input, which is told without a traceback; 130 if the user interrupted it; 141 if nobody reads
+        what it prints.
     """
     for stream in (sys.stdout, sys.stderr):
         _print_anyway(stream)
     try:
-        return _run(sys.argv[1:] if arguments is None else list(arguments))
+        try:
+            return _run(sys.argv[1:] if arguments is None else list(arguments))
+        finally:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         return _complain("interrupted", status=130)
+    except BrokenPipeError:  # whoever reads, as head does, has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at its end
+        return _PIPE_CLOSED
     except MemoryError as error:
         return _complain(f"error: not enough memory; ask for fewer or smaller mazes ({error})")
+    except OSError as error:
+        return _complain(f"error: {_in_words(error)}")
     except _USER_ERRORS as error:
         return _complain(f"error: {error}")
     except RuntimeError as error:  # as which torch reports that memory runs out
@@ -77,6 +89,16 @@ def _run(arguments: Sequence[str]) -> int:
             args=arguments,
         )
     return command.run(console) or 0
+
+
+def _in_words(error: OSError) -> str:
+    """An error of the operating system, or our own, without a number."""
+    if error.errno is None or error.strerror is None:
+        return str(error)
+    file = "" if error.filename is None else f"{error.filename}: "
+    if error.errno in _DISK_FULL:
+        return f"{file}the disk is full; free some space, or name a folder on another one"
+    return f"{file}{error.strerror[:1].lower()}{error.strerror[1:]}"
 
 
 def _complain(what: str, status: int = 2) -> int:

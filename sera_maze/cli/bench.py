@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 
 from sera_maze.cli.choices import unless_given
-from sera_maze.envs.ground.atomic_files import write_text
+from sera_maze.envs.ground.atomic_files import check_folder, write_text
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class Bench:
         from sera_maze.runs import folder as run_folder
         from sera_maze.studies import speed as bench
 
+        if self.out is not None:
+            check_folder("--out", self.out.parent)
         run_folder.set_threads(self.threads)
         device = run_folder.checked_device(self.device)
         record: dict[str, Any] = {"threads": torch.get_num_threads(), "device": device, "torch": torch.__version__}

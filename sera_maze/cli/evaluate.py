@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from sera_maze.cli.choices import choose_mazes, unless_given
+from sera_maze.envs.ground.atomic_files import check_folder
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Eval:
         if self.num_samples is not None:
             config = config.changed({"num_samples": self.num_samples})
         folder = self.out if self.folder is None else self.out or self.folder / name
+        if folder is not None:
+            check_folder("--out", folder)
         evaluation = maze_task.evaluate_policy(policy, pool, config, folder, self.iterations)
         console.print(Markdown(evaluation.markdown()))
         if folder is not None:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from sera_maze.cli.choices import load_pool, parse_size, unless_given
 from sera_maze.envs.generating.spec import Algorithm, Endpoints
-from sera_maze.envs.ground.atomic_files import write_text
+from sera_maze.envs.ground.atomic_files import check_folder, write_text
 from sera_maze.envs.ground.checks import check_int
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ def _check_output(path: Path) -> None:
         raise ValueError(f"{path} is a file; end its name in .npz, .png, .txt or .jsonl, or name a folder")
     if not path.suffix and any(path.glob("maze_*.txt")):
         raise ValueError(f"the folder {path} already holds mazes (maze_*.txt); remove them, or name another folder")
+    check_folder("--out", path.parent if path.suffix else path)
 
 
 def _export(pool: MazePool, path: Path) -> Path:

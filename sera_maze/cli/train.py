@@ -21,6 +21,7 @@ from sera_maze.cli.option_tree import flags, options_of
 from sera_maze.envs.ground.atomic_files import check_folder
 from sera_maze.runs.config import PRESETS, RunConfig
 
+_RUNS = Path("runs")
 SOLVED, FAILED = "solved.png", "failed.png"
 _WITH_RESUME = ("--resume", "--device", "--threads", "--updates")
 _STOPPED = 130  # the exit status of a program that Ctrl-C ended
@@ -69,6 +70,8 @@ class Train:
     def run(self, console: Console) -> int:
         """Train, and return the exit status."""
         named = self.resume or self.out
+        if named is None:
+            check_folder("--out", _RUNS)
         folder = _new_folder(self.preset) if named is None else named
         try:
             return self._train(console, folder)
@@ -97,12 +100,16 @@ class Train:
             config = RunConfig.of(**options_of(self.options))
         console.print(f"run folder: {folder}")
         try:
-            with _signals_as_stops():
+            with _signals_as_stops(), _one_report_of_errors():
                 evaluation = maze_task.train(config, folder, console, resume=self.resume is not None, device=device)
         except KeyboardInterrupt:
             is_begun = (folder / run_folder.CONFIG).exists()
             console.print(f"stopped; go on with: sera-maze train --resume {quoted}" if is_begun else "stopped")
             return _STOPPED
+        except OSError:
+            if (folder / run_folder.CONFIG).exists():
+                console.print(f"stopped; when that is mended, go on with: sera-maze train --resume {quoted}")
+            raise
         console.print(Markdown(evaluation.markdown()))
         if console.is_terminal and (drawn := example(folder, console)) is not None:
             console.print(drawn)
@@ -159,14 +166,30 @@ def _signals_as_stops() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def _one_report_of_errors() -> Iterator[None]:
+    """Let threads not print errors of the system: TensorBoard's thread hands its own to whoever writes next."""
+    before = threading.excepthook
+
+    def report(what: threading.ExceptHookArgs) -> None:
+        if not issubclass(what.exc_type, OSError):
+            before(what)
+
+    threading.excepthook = report
+    try:
+        yield
+    finally:
+        threading.excepthook = before
+
+
 def _new_folder(preset: str) -> Path:
     """A folder of the present second, made here, so that no other run takes it."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    folder, number = Path("runs") / f"{stamp}-{preset}", 1
+    folder, number = _RUNS / f"{stamp}-{preset}", 1
     while True:
         try:
             folder.mkdir(parents=True)
             return folder
         except FileExistsError:
             number += 1
-            folder = Path("runs") / f"{stamp}-{preset}-{number}"
+            folder = _RUNS / f"{stamp}-{preset}-{number}"

@@ -11,6 +11,7 @@ import tyro
 from rich.console import Console
 
 from sera_maze.cli.choices import choose_mazes, unless_given
+from sera_maze.envs.ground.atomic_files import check_folder
 from sera_maze.envs.ground.checks import check_int
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class Watch:
             raise ValueError(f"got {len(self.runs)} run folders; give one, or two to see them side by side")
         if self.out is not None and self.out.suffix.lower() not in _SUFFIXES:
             raise ValueError(f"{self.out} does not end in .png, .gif or .mp4; name a file of one of these kinds")
+        if self.out is not None:
+            check_folder("--out", self.out.parent)
         rollouts = check_int("rollouts", self.rollouts, 1, 4096)
         window = tuple(check_int("window", side, 64, 8192) for side in self.window)
         shown = self._viewer()

@@ -110,7 +110,7 @@ class Evaluator:
             sampler = choose_sampler(self.policy, self.env, self.seed)
             return sampler, sampler if sampler.is_exact else exact
         raise ValueError(
-            f"a {type(self.policy).__name__} must be stepped ({exact}): pass env=..., environments over the same "
+            f"this policy must be stepped ({exact}): pass env=..., environments over the same "
             "prompts, such as MazeVecEnv(64, pool)"
         )
 

@@ -16,7 +16,7 @@ from sera_maze.envs.layouts.distances import distances_from, shortest_actions
 from sera_maze.exact.probability import success_probability
 from sera_maze.policies.maze import MazePolicy, as_maze_policy
 from sera_maze.sampling.loss import MAZES_A_PASS, LossTerms, cut
-from sera_maze.sampling.plain_mazes import PlainMazes, plain_mazes
+from sera_maze.sampling.plain_mazes import PlainMazes, are_mazes, plain_mazes
 from sera_maze.sampling.protocol import Report, Sampler, report_rollouts
 from sera_maze.sampling.randomness import rollout_keys
 from sera_maze.sampling.rollouts import Rollouts, owners
@@ -197,7 +197,9 @@ class MapSampler(Sampler):
 def fit_map(policy: BasePolicy, source: VecEnv | PlainMazes, seed: int) -> MapSampler | str:
     """A `MapSampler` for a policy and environments, or the reason why it does not fit."""
     if not isinstance(policy, MazePolicy):
-        return f"the policy is a {type(policy).__name__}, not a MazePolicy"
+        if isinstance(source, VecEnv) and not are_mazes(source):
+            return "each step asks the policy, which is the usual way for environments that are not plain mazes"
+        return f"the policy, {type(policy).__name__}, is not a MazePolicy"
     for name in _LOOKED_UP:
         if getattr(type(policy), name) is not getattr(MazePolicy, name):
             return f"{type(policy).__name__} has a method {name} of its own, which the map sampler would skip"

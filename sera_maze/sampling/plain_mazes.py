@@ -58,6 +58,14 @@ def plain_mazes(env: VecEnv) -> PlainMazes | str:
     return PlainMazes(first.pool, first.rules)
 
 
+def are_mazes(env: VecEnv) -> bool:
+    """Whether environments are mazes, whatever stands between; those in other processes are not asked."""
+    inner = env.unwrapped
+    return isinstance(inner, MazeVecEnv) or (
+        isinstance(inner, DummyVecEnv) and isinstance(inner.envs[0].unwrapped, MazeEnv)
+    )
+
+
 def _unwatched(env: gym.Env) -> gym.Env:
     """The environment under the wrappers that only watch.
 

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import safetensors
 import safetensors.torch
 from torch import Tensor
 
@@ -33,6 +34,7 @@ FORMAT, FORMAT_VERSION, READABLE_VERSIONS = "sera-maze-checkpoint", 2, (1, 2)
 _VERSION = re.compile(r"v\d{8,}")
 _PART = re.compile(r"\.v\d{8,}\.[0-9a-f]{32}\.part")
 _READ_ATTEMPTS = 5
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
 class Contents(NamedTuple):
@@ -66,7 +68,7 @@ def write_version(folder: Path, contents: Contents) -> None:
     part = folder / f".{name}.{uuid.uuid4().hex}.part"
     part.mkdir()
     try:
-        safetensors.torch.save_file(contents.tensors, part / TENSORS)
+        _write_tensors(part / TENSORS, contents.tensors)
         pool = None if contents.pool is None else _write_pool(folder, part, contents.pool)
         files = {file.name: _flush(file) for file in sorted(part.iterdir())}
         header = {"format": FORMAT, "format_version": FORMAT_VERSION, "files": files, "pool": pool, **contents.header}
@@ -103,6 +105,16 @@ def read_version(folder: Path) -> Contents:
             if pointer == before:
                 raise _damaged(Path(error.filename), "it is missing") from None
     raise OSError(f"{folder} is being written faster than it can be read; try again later")
+
+
+def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+    try:
+        safetensors.torch.save_file(tensors, path)
+    except safetensors.SafetensorError as error:  # as which it reports every error of the system
+        found = _OS_ERROR.search(str(error))
+        if found is None:
+            raise
+        raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from None
 
 
 def _write_pool(folder: Path, part: Path, pool: MazePool) -> dict[str, str]:

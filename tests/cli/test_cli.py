@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors
 from PIL import Image
 
 from sera_maze.cli.app import COMMANDS, main
@@ -259,3 +260,57 @@ def test_help_and_version():
 )
 def test_sizes(text, size):
     assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(28, "No space left on device"), "the disk is full; free some space, or name a folder on another one"),
+        (OSError(28, "No space left on device", "a/b"), "a/b: the disk is full; free some space, or name a folder on"),
+        (PermissionError(13, "Permission denied", "a/b"), "a/b: permission denied\n"),
+        (FileNotFoundError("our own words"), "our own words\n"),
+    ],
+)
+def test_errors_of_the_system_are_told_in_words(error, words, monkeypatch, capsys):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(MazePool, "generate", fail)
+    assert main(["mazes"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"sera-maze: error: {words}")
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["train --out", "mazes --out", "bench --out", "align --out", "compare --out"])
+def test_places_that_cannot_be_written_are_refused_first(command, monkeypatch, capsys):
+    def fail(*_, **__):
+        raise PermissionError(13, "Permission denied", "x")
+
+    monkeypatch.setattr("sera_maze.envs.ground.atomic_files.tempfile.TemporaryDirectory", fail)
+    assert main([*command.split(), "some/new.npz"]) == 2
+    assert "nothing can be written in ." in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such pipes")
+def test_nobody_reads_what_is_printed():
+    """As with `sera-maze --help | true`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "sera_maze", "--help"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_disk_that_is_full_at_the_first_checkpoint(tmp_path, monkeypatch, capsys):
+    def full(tensors, path):
+        raise safetensors.SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("safetensors.torch.save_file", full)
+    options = "--preset quick --size 7 --num-mazes 40 --held-out-mazes 20 --warm-start 1 --updates 1 --channels 4"
+    assert main(["train", *options.split(), "--out", str(tmp_path / "run")]) == 2
+    out, err = capsys.readouterr()
+    assert re.fullmatch(r"sera-maze: error: \S+tensors.safetensors: the disk is full; .*\n", err)
+    assert f"when that is mended, go on with: sera-maze train --resume {tmp_path / 'run'}" in out

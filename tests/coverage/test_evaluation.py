@@ -202,10 +202,10 @@ def test_other_policies_are_stepped():
     assert "| - |" in result.markdown()
     with pytest.raises(
         ValueError,
-        match=r"must be stepped \(the policy is a ActorCriticPolicy, not a MazePolicy\): pass env=",
+        match=r"must be stepped \(the policy, ActorCriticPolicy, is not a MazePolicy\): pass env=",
     ):
         evaluate(policy, POOL, num_samples=20, ks=(1, 4))
-    with pytest.raises(ValueError, match="exact=True needs a MazePolicy on mazes, but the policy is a Actor"):
+    with pytest.raises(ValueError, match="exact=True needs a MazePolicy on mazes, but the policy, Actor"):
         evaluate(policy, POOL, num_samples=20, ks=(1, 4), env=env, exact=True)
 
 

@@ -1,11 +1,13 @@
 """Which sampler is used: the first that fits, with the reasons why those before it do not."""
 
+import gymnasium as gym
 import pytest
 from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 from helpers import maze_policy, small_model
 from sera_maze.algorithm.maxrl import MaxRL
-from sera_maze.envs import MazeEnv, MazePool
+from sera_maze.envs import MazeEnv, MazePool, PromptQueue
 from sera_maze.sampling.choosing import SAMPLERS, choose_sampler, register_sampler
 from sera_maze.sampling.maps import MapSampler
 from sera_maze.sampling.plain_mazes import PlainMazes, plain_mazes
@@ -50,8 +52,16 @@ def test_the_map_sampler_where_it_fits_and_stepping_elsewhere():
     assert (fast.reason, fast.seed, fast.num_prompts, fast.prompts_digest) == ("", 3, 6, POOL.digest)
     slow = choose_sampler(other_policy(env), env, 3)
     assert type(slow) is StepSampler
-    assert slow.reason == "the policy is a ActorCriticPolicy, not a MazePolicy"
+    assert slow.reason == "the policy, ActorCriticPolicy, is not a MazePolicy"
     assert (slow.seed, slow.num_prompts, slow.prompts_digest) == (3, 6, POOL.digest)
+
+
+def test_environments_that_are_not_mazes_are_stepped_as_is_usual(capsys):
+    env = DummyVecEnv([lambda: PromptQueue(gym.make("CartPole-v1"), [0, 1, 2], lambda e: e.steps >= 20)])
+    model = small_model(MaxRL, env, "MlpPolicy", verbose=1)
+    usual = "each step asks the policy, which is the usual way for environments that are not plain mazes"
+    assert model.rollout_sampler.reason == usual
+    assert f"Stepping the environments: {usual}.\n" in capsys.readouterr().out
 
 
 def test_one_that_is_wanted():
@@ -60,7 +70,7 @@ def test_one_that_is_wanted():
     slow = choose_sampler(policy, env, 0, "step")
     assert type(slow) is StepSampler
     assert slow.reason == "sampler='step' was asked for"
-    with pytest.raises(ValueError, match="sampler='map' cannot be used: the policy is a ActorCriticPolicy"):
+    with pytest.raises(ValueError, match="sampler='map' cannot be used: the policy, ActorCriticPolicy, is"):
         choose_sampler(other_policy(env), env, 0, "map")
 
 
@@ -69,7 +79,7 @@ def test_mazes_without_environments_can_be_walked_only():
     assert type(choose_sampler(maze_policy(MazeEnv(POOL)), mazes, 0)) is MapSampler
     with pytest.raises(
         ValueError,
-        match="the policy cannot be sampled: the policy is a ActorCriticPolicy, not a MazePolicy; there are no envi",
+        match="the policy cannot be sampled: the policy, ActorCriticPolicy, is not a MazePolicy; there are no envi",
     ):
         choose_sampler(other_policy(MazeEnv(POOL)), mazes, 0)
 
@@ -111,7 +121,7 @@ def test_the_reasons_are_those_of_all_that_were_tried_before(registry):
     mapped, stepped = choose_sampler(maze_policy(env), env, 0), choose_sampler(other_policy(env), env, 0)
     assert (type(mapped), mapped.reason) == (MapSampler, "there is no moon")
     assert type(stepped) is StepSampler
-    assert stepped.reason == "there is no moon; the policy is a ActorCriticPolicy, not a MazePolicy"
+    assert stepped.reason == "there is no moon; the policy, ActorCriticPolicy, is not a MazePolicy"
     model = small_model(MaxRL, env, "MlpPolicy")
     assert model.rollout_sampler.reason == stepped.reason
     with pytest.raises(

@@ -145,7 +145,7 @@ def test_mazes_and_rules_are_found_whatever_the_policy():
         assert isinstance(found, PlainMazes)
         assert found.pool is POOL
         assert found.rules == maze_env().rules
-        assert make(env, "MlpPolicy").rollout_sampler.reason == "the policy is a ActorCriticPolicy, not a MazePolicy"
+        assert make(env, "MlpPolicy").rollout_sampler.reason == "the policy, ActorCriticPolicy, is not a MazePolicy"
 
 
 @pytest.mark.parametrize(

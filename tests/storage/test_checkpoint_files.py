@@ -1,5 +1,6 @@
 """The folder of a checkpoint: whole or not at all, whatever happens while it is written."""
 
+import errno
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import safetensors
 import torch
 
 from sera_maze.envs.pools.pool import MazePool
@@ -228,3 +230,15 @@ def test_damaged_files(tmp_path, pool, name, damage):
     problem = "it is missing" if damage == "missing" else "its content has changed since it was saved"
     with pytest.raises(ValueError, match=f"{name} is damaged: {problem}; restore it from a copy"):
         read_version(tmp_path)
+
+
+def test_a_full_disk_is_an_error_of_the_system(tmp_path, monkeypatch):
+    """safetensors has an error of its own for it."""
+
+    def full(tensors, path):
+        raise safetensors.SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("safetensors.torch.save_file", full)
+    with pytest.raises(OSError, match=r"tensors.safetensors") as found:
+        write_version(tmp_path / "agent", Contents({}, {}, None))
+    assert found.value.errno == errno.ENOSPC

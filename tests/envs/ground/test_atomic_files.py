@@ -1,7 +1,9 @@
 """Files that are written whole or not at all."""
 
+import errno
 import os
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,3 +79,21 @@ def test_what_stands_in_the_way_of_a_folder_is_named(tmp_path):
     for folder in (tmp_path / "file", tmp_path / "file" / "deeper"):
         with pytest.raises(ValueError, match=r"--out .*: .*file is a file; name a folder"):
             check_folder("--out", folder)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied", "x")
+
+    check_folder("--out", Path("new"))
+    monkeypatch.setattr("sera_maze.envs.ground.atomic_files.tempfile.TemporaryDirectory", fail)
+    with pytest.raises(ValueError, match=r"--out .*deep: nothing can be written in .* \(permission denied\); name ano"):
+        check_folder("--out", tmp_path / "new" / "deep")
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder in which nobody can write")
+def test_a_folder_that_nobody_can_write(tmp_path):
+    with pytest.raises(ValueError, match=r"--out /proc/x/y: nothing can be written in /proc \(no such file or direct"):
+        check_folder("--out", Path("/proc/x/y"))
+    with pytest.raises(OSError, match=r"No such file or directory: '/proc/x.txt'"):  # the name that was asked for
+        write_text("/proc/x.txt", "text")
