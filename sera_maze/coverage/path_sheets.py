@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sera_maze.coverage.evaluator import Evaluator
-from sera_maze.coverage.tables import Evaluation, readable_percent
+from sera_maze.coverage.tables import Evaluation, readable_probability
 
 if TYPE_CHECKING:
     import pygame
@@ -144,4 +144,4 @@ def _write(
 
 
 def _chance(evaluation: Evaluation, maze: int) -> str:
-    return "" if evaluation.probability is None else f": p = {readable_percent(evaluation.probability[maze])}"
+    return "" if evaluation.probability is None else f": {readable_probability(evaluation.probability[maze])}"

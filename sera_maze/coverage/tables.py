@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sera_maze.coverage.unbiased import Coverage
+from sera_maze.coverage.unbiased import Coverage, shown_interval
 from sera_maze.envs.play.rules import MazeRules
 from sera_maze.exact.probability import exact_pass_at_k
 
@@ -167,9 +167,9 @@ class Evaluation:
         )
 
     def markdown(self) -> str:
-        """Both tables and the summary as Markdown; percentages with two decimals."""
+        """Both tables and the summary as Markdown; percentages with two decimals, intervals by `shown_interval`."""
         coverage_rows = [
-            (str(row.k), _percent(row.sampled), _interval(row.low, row.high), _percent(row.exact))
+            (str(row.k), _percent(row.sampled), _interval(*self._shown_interval(row)), _percent(row.exact))
             for row in self.table()
         ]
         noun, hard = self.noun, "difficulty" if self.rules is None else "shortest path"
@@ -185,6 +185,9 @@ class Evaluation:
             ]  # fmt: skip
             parts.append(markdown_table((hard, noun, "success rate", "exact", "solved at least once"), difficulty_rows))
         return "\n\n".join(parts)
+
+    def _shown_interval(self, row: CoverageRow) -> tuple[float, float]:
+        return shown_interval(row.sampled, row.low, row.high, len(self.successes))
 
     def to_json(self) -> dict[str, Any]:
         """Everything as JSON can hold it: fractions, None for what is not known, lists with one entry a prompt."""
@@ -229,20 +232,31 @@ def difficulty_bins(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def readable_percent(fraction: float, decimals: int = 2) -> str:
     """A probability in percent; one near 0 or 1 is not rounded to what it is not."""
+    return f"{percent_number(fraction, decimals)} %"
+
+
+def readable_probability(fraction: float) -> str:
+    """A success probability: "p = 12.00 %", "p < 0.01 %"."""
+    percent = readable_percent(fraction)
+    return f"p {percent}" if percent[0] in "<>" else f"p = {percent}"
+
+
+def percent_number(fraction: float, decimals: int = 2) -> str:
+    """As `readable_percent`, without the unit: "< 0.01", "1.20", "> 99.99"."""
     shown = f"{100 * fraction:.{decimals}f}"
     if fraction < 1 and float(shown) == 100:
-        return f"over {100 - 10**-decimals:.{decimals}f} %"
+        return f"> {100 - 10**-decimals:.{decimals}f}"
     if fraction > 0 and float(shown) == 0:
-        return f"{fraction:.0e}"
-    return f"{shown} %"
+        return f"< {10**-decimals:.{decimals}f}"
+    return shown
 
 
 def _percent(fraction: float | None) -> str:
-    return _NOT_KNOWN if fraction is None else f"{100 * fraction:.2f} %"
+    return _NOT_KNOWN if fraction is None else readable_percent(fraction)
 
 
 def _interval(low: float, high: float) -> str:
-    return _NOT_KNOWN if math.isnan(low) else f"{100 * low:.2f} to {100 * high:.2f} %"
+    return _NOT_KNOWN if math.isnan(low) else f"{percent_number(low)} to {percent_number(high)} %"
 
 
 def _without_nan(row: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ _LARGEST = 2**53  # float64 holds integers up to here
 _MAX_TERMS = 256
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
+_FEW = 5  # solved mazes, or unsolved ones, below which the normal interval is not to be trusted
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,8 @@ class Coverage:
         pass_at_k: (K,) float64, means over the mazes.
         standard_error: (K,) float64, of these means: standard deviation over the mazes (M - 1) / sqrt(M); NaN if M = 1.
         low: (K,) float64, lower end of the 95 % interval, mean -+ 1.96 standard errors, at least 0; NaN if M = 1. A
-            normal approximation for mazes drawn at random: rough for few, of width 0 if all have the same pass@k.
+            normal approximation for mazes drawn at random: rough for few, of width 0 if all have the same pass@k. What
+            tables show instead near 0 and 1 is `shown_interval`.
         high: (K,) float64, upper end, at most 1.
         solved_fraction: share of the mazes with at least one success.
     """
@@ -98,6 +100,36 @@ def interval_over_mazes(per_maze: NDArray[np.float64]) -> tuple[NDArray[np.float
     spread = per_maze.std(0, ddof=1) if count > 1 else np.full(per_maze.shape[1], np.nan)
     error = spread / math.sqrt(count)
     return mean, error, np.clip(mean - _NORMAL_95 * error, 0, 1), np.clip(mean + _NORMAL_95 * error, 0, 1)
+
+
+def shown_interval(mean: float, low: float, high: float, count: int) -> tuple[float, float]:
+    """The 95 % interval over mazes to show beside a mean of probabilities.
+
+    The normal interval closes up as the mean comes near 0 or 1: where all of 256 mazes are solved it is 100 to 100 %,
+    though 1 % of mazes like these may well be beyond the policy. So it is widened to hold Wilson's interval where
+    solved or unsolved mazes come to less than five in all (count * mean or count * (1 - mean)), or all are alike.
+    Wilson's is for outcomes that are 0 or 1. Of all values in [0, 1] with one mean these vary most, so that for pass@k
+    in between it is rather too wide than too narrow. Where all values are 1 it is right: the chance to draw only such
+    mazes is at most mean**count.
+
+    Args:
+        mean: over the mazes.
+        low: lower end of the normal interval, see `Coverage`; NaN for a single maze.
+        high: its upper end.
+        count: mazes, M.
+
+    Returns:
+        Lower and upper end; NaN for a single maze.
+
+    References:
+        Wilson, "Probable inference, the law of succession, and statistical inference", JASA 1927.
+    """
+    if math.isnan(low) or (count * min(mean, 1 - mean) >= _FEW and low < high):
+        return low, high
+    share = _NORMAL_95**2 / count
+    middle, reach = mean + share / 2, math.sqrt(share * mean * (1 - mean) + share**2 / 4)
+    wilson_low, wilson_high = (middle - reach) / (1 + share), (middle + reach) / (1 + share)
+    return max(0.0, min(low, wilson_low)), min(1.0, max(high, wilson_high))
 
 
 @overload

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sera_maze.coverage.tables import markdown_table
-from sera_maze.coverage.unbiased import coverage
+from sera_maze.coverage.tables import markdown_table, percent_number
+from sera_maze.coverage.unbiased import coverage, shown_interval
 from sera_maze.runs.config import RunConfig
 from sera_maze.runs.finished import Group, per_maze, read_groups
 
@@ -116,20 +116,37 @@ class Comparison:
             low, high = np.array(ends, float).T
         return Curve(rollouts.mean(0), values.mean(0), low, high)
 
+    def shown(self, group: int) -> Interval:
+        """Final pass@k of a group with the intervals to show.
+
+        Of a single run see `shown_interval`. Where all mazes of several seeds are alike there is none, NaN: nothing
+        varies that could be resampled.
+
+        Args:
+            group: its number, from 0.
+        """
+        mean, low, high = self.pass_at_k[group]
+        if len(self.groups[group].runs) == 1:
+            rows = zip(mean.tolist(), low.tolist(), high.tolist(), strict=True)
+            low, high = np.array([shown_interval(*row, self.prompts) for row in rows]).T
+            return Interval(mean, low, high)
+        return _without_points(Interval(mean, low, high))
+
     def markdown(self) -> str:
         """The table, a column for each group and one for their difference, and what its figures are.
 
         More than two groups, and long labels, are listed before the table.
         """
         heads, columns = [group.label for group in self.groups], []
-        for group, interval in zip(self.groups, self.pass_at_k, strict=True):
+        for number, group in enumerate(self.groups):
             rollouts = sorted({run.rollouts for run in group.runs})
             spent = f"{rollouts[0]:,}" if len(rollouts) == 1 else f"{rollouts[0]:,} to {rollouts[-1]:,}"
-            cells = [_percent(*ends) for ends in zip(*interval, strict=True)]
+            cells = [_percent(*ends) for ends in zip(*self.shown(number), strict=True)]
             columns.append([str(len(group.runs)), *cells, f"{100 * _solved(group):.2f}", spent])
         if self.difference is not None:
             heads.append("difference")
-            columns.append(["", *(_points(*ends) for ends in zip(*self.difference, strict=True)), "", ""])
+            difference = zip(*_without_points(self.difference), strict=True)
+            columns.append(["", *(_points(*ends) for ends in difference), "", ""])
         lead = ""
         if len(self.groups) > 2 or max(map(len, heads)) > _MAX_HEAD:
             lead = "".join(f"{i}. {group.label}\n" for i, group in enumerate(self.groups, 1)) + "\n"
@@ -150,13 +167,13 @@ class Comparison:
         ]
         if min(seeds) == 1:
             parts.append(
-                f"Brackets of a single seed: 95 % interval over {self.noun} (normal approximation), blind to what "
-                "another seed would give."
+                f"Brackets of a single seed: 95 % interval over {self.noun} (normal approximation, near 0 and 100 % "
+                "widened to Wilson's), blind to what another seed would give."
             )
         if max(seeds) > 1:
             parts.append(
                 f"Brackets of several seeds: 95 % interval over seeds and {self.noun} (both resampled, "
-                f"{RESAMPLES:,} bootstrap resamples), too narrow for two or three seeds."
+                f"{RESAMPLES:,} bootstrap resamples), too narrow for two or three seeds; none where all are alike."
             )
         if self.difference is not None:
             first, second = (group.label for group in self.groups)
@@ -285,9 +302,15 @@ def _solved(group: Group) -> float:
     return float(np.mean([(run.successes > 0).mean() for run in group.runs]))
 
 
+def _without_points(interval: Interval) -> Interval:
+    """With NaN for the ends where they are the same."""
+    mean, low, high = interval
+    return Interval(mean, *(np.where(low < high, end, np.nan) for end in (low, high)))
+
+
 def _percent(mean: float, low: float, high: float) -> str:
-    ends = "" if math.isnan(low) else f" [{100 * low:.2f}, {100 * high:.2f}]"
-    return f"{100 * mean:.2f}{ends}"
+    ends = "" if math.isnan(low) else f" [{percent_number(low)}, {percent_number(high)}]"
+    return f"{percent_number(mean)}{ends}"
 
 
 def _points(mean: float, low: float, high: float) -> str:

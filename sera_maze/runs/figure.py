@@ -96,10 +96,10 @@ def _style(group: int) -> _Style:
 
 
 def _draw_final(axes: Axes, comparison: Comparison) -> None:
-    for i, (group, interval) in enumerate(zip(comparison.groups, comparison.pass_at_k, strict=True)):
+    for i, group in enumerate(comparison.groups):
         style = _style(i)
         seeds = "1 seed" if len(group.runs) == 1 else f"{len(group.runs)} seeds"
-        mean, low, high = (100 * values for values in interval)
+        mean, low, high = (100 * values for values in comparison.shown(i))
         _draw_band(axes, np.array(comparison.ks, float), low, high, style)
         axes.plot(
             comparison.ks, mean, color=style.colour, marker=style.marker, linestyle=style.line, markersize=6,

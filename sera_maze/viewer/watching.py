@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sera_maze.algorithm.normalization import model_normalization
 from sera_maze.coverage.evaluator import policy_of
 from sera_maze.coverage.path_sheets import path_sheet
-from sera_maze.coverage.tables import readable_percent
+from sera_maze.coverage.tables import readable_percent, readable_probability
 from sera_maze.envs.ground.checks import check_int
 from sera_maze.envs.pictures.canvas import blank, pygame
 from sera_maze.envs.pictures.sheets import save_png, to_array
@@ -358,6 +358,6 @@ def render_paths(
     mazes = np.array([check_int(f"prompts[{i}]", prompt, 0, len(pool) - 1) for i, prompt in enumerate(chosen)])
     size = max(4, 300 // max(pool.size)) if cell_size is None else cell_size
     chances = agent.chances[mazes].tolist()
-    labels = [f"maze {maze}: p = {readable_percent(p)}" for maze, p in zip(mazes.tolist(), chances, strict=True)]
+    labels = [f"maze {maze}: {readable_probability(p)}" for maze, p in zip(mazes.tolist(), chances, strict=True)]
     sheet = path_sheet(agent.evaluator, mazes, num_samples, labels, cell_size=size, columns=columns)
     return to_array(sheet)  # type: ignore[arg-type]  # of plain mazes there are always paths

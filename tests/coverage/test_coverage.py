@@ -11,7 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sera_maze.coverage.unbiased import coverage, distinct_solutions, distinct_solutions_by_prompt, pass_at_k
+from sera_maze.coverage.unbiased import (
+    coverage,
+    distinct_solutions,
+    distinct_solutions_by_prompt,
+    pass_at_k,
+    shown_interval,
+)
 
 
 def exact_value(n, c, k):
@@ -141,6 +147,16 @@ def test_coverage_of_counts_and_interval():
     assert found.standard_error[0] == pytest.approx(error, rel=1e-12)
     assert found.low[0] == pytest.approx(counts.mean() / 64 - 1.95996 * error, rel=1e-6)
     assert found.high[0] == pytest.approx(counts.mean() / 64 + 1.95996 * error, rel=1e-6)
+
+
+def test_shown_interval_near_0_and_1_holds_that_of_wilson():
+    # All of 100 mazes: 100 / (100 + 1.95996**2).
+    assert shown_interval(1.0, 1.0, 1.0, 100) == pytest.approx((0.963007, 1), abs=1e-6)
+    assert shown_interval(0.0, 0.0, 0.0, 100) == pytest.approx((0, 0.036993), abs=1e-6)
+    assert shown_interval(0.98, 0.975, 0.985, 100) == pytest.approx((0.929988, 0.994498), abs=1e-6)  # 98 of 100
+    assert shown_interval(0.95, 0.94, 0.96, 100) == (0.94, 0.96)  # five mazes' worth of failures
+    assert shown_interval(0.5, 0.5, 0.5, 100) == pytest.approx((0.403832, 0.596168), abs=1e-6)  # all alike
+    assert np.isnan(shown_interval(1.0, np.nan, np.nan, 1)).all()
 
 
 def test_samples_are_not_pooled():

@@ -240,12 +240,13 @@ def hand_made(**changes):
 
 def test_tables():
     result = hand_made()
-    # pass@1: (1/4 + 1) / 2, pass@2: (1/2 + 1) / 2; the intervals are +- 1.95996 * 0.375 and +- 1.95996 * 0.25.
+    # pass@1: (1/4 + 1) / 2, pass@2: (1/2 + 1) / 2; the intervals are +- 1.95996 * 0.375, and down to
+    # Wilson's lower end, 0.1979, which is below 0.75 - 1.95996 * 0.25.
     assert result.markdown().splitlines() == [
         "| k | pass@k, sampled | 95 % interval over mazes | pass@k, exact |",
         "| --: | --: | --: | --: |",
         "| 1 | 62.50 % | 0.00 to 100.00 % | 75.00 % |",
-        "| 2 | 75.00 % | 26.00 to 100.00 % | 87.50 % |",
+        "| 2 | 75.00 % | 19.79 to 100.00 % | 87.50 % |",
         "",
         "2 mazes of 9x9 squares, 4 rollouts each (seed 3, horizon 50, a wall ends the rollout): 100.00 % of the mazes "
         "solved at least once, 1.50 distinct solutions a maze, 25.2 steps a rollout.",
@@ -258,6 +259,18 @@ def test_tables():
     row = result.table()[1]
     assert (row.k, row.sampled, row.exact, row.high) == (2, 0.75, 0.875, 1.0)
     assert row.low == pytest.approx(0.75 - 1.959964 * 0.25, abs=1e-6)
+
+
+def test_tables_round_no_figure_to_certainty_and_have_one_unit():
+    """All of 256 mazes solved does not say that 100 to 100 % are; tiny figures are percentages too."""
+    many = {"steps": np.full(256, 20.0), "difficulty": None, "distinct_solutions": None}
+    solved = np.full(256, 4)
+    sure = hand_made(successes=solved, coverage=coverage(solved, (1,), 4), probability=np.full(256, 1 - 1e-7), **many)
+    assert "| 1 | 100.00 % | 98.52 to 100.00 % | > 99.99 % |" in sure.markdown()
+    assert (sure.table()[0].low, sure.table()[0].high) == (1, 1)  # as in evaluation.json, which stays as it was
+    none = np.zeros(256, int)
+    hopeless = hand_made(successes=none, coverage=coverage(none, (1,), 4), probability=np.full(256, 2e-252), **many)
+    assert "| 1 | 0.00 % | 0.00 to 1.48 % | < 0.01 % |" in hopeless.markdown()
 
 
 def test_json_holds_what_the_tables_do():
@@ -373,7 +386,7 @@ def test_pictures_of_solved_and_failed_mazes(tmp_path, sheets):
     nothing = evaluate(policy, CORRIDORS, num_samples=5, ks=(1,))
     assert write_pictures(nothing, evaluator, tmp_path / "new") == [tmp_path / "new" / "failed.png"]
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["failed.png"]
-    assert sheets[-1][1][0] == "never solved: p = 1e-12\nmaze 1, shortest path 2 moves"
+    assert sheets[-1][1][0] == "never solved: p < 0.01 %\nmaze 1, shortest path 2 moves"
 
 
 def test_pictures_show_the_evaluated_rollouts_of_the_right_mazes(tmp_path, sheets, monkeypatch):

@@ -80,7 +80,7 @@ def test_one_run_has_the_figures_of_its_evaluation(tmp_path):
         "",
         comparison.caption(),
     ]
-    assert "over mazes (normal approximation)" in comparison.caption()
+    assert "over mazes (normal approximation, near 0 and 100 % widened to Wilson's)" in comparison.caption()
     assert "bootstrap" not in comparison.caption()
 
 
@@ -118,6 +118,17 @@ def test_several_seeds_have_an_interval_over_seeds_and_mazes(tmp_path):
     assert interval.high.tolist() == [1, 1, 1]
     assert "over seeds and mazes" in comparison.caption()
     assert "| solved, % | 50.00 |" in comparison.markdown()
+
+
+def test_no_interval_is_a_point(tmp_path):
+    """All mazes solved in all rollouts: of one seed Wilson's interval, of several none; in the JSON as it was."""
+    one, two = make_run(tmp_path / "0", [4, 4, 4, 4]), make_run(tmp_path / "1", [4, 4, 4, 4], seed=1)
+    alone = compare([one])
+    assert "| pass@1, % | 100.00 [51.01, 100.00] |" in alone.markdown()  # 4 / (4 + 1.95996**2)
+    assert alone.to_json()["groups"][0]["pass_at_k"][0] == {"k": 1, "mean": 1.0, "low": 1.0, "high": 1.0}
+    assert "| pass@1, % | 100.00 |" in compare([one, two]).markdown()
+    other = make_run(tmp_path / "other", [4, 4, 4, 4], channels=16)
+    assert "| +0.00 |" in compare([one, other]).markdown()
 
 
 @pytest.mark.parametrize("share_mazes", [True, False])

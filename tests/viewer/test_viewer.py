@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sera_maze.algorithm.maxrl import SERA
-from sera_maze.coverage.tables import readable_percent
+from sera_maze.coverage.tables import readable_percent, readable_probability
 from sera_maze.envs import MazeEnv, MazePool
 from sera_maze.envs.pictures.canvas import PALETTE, pygame
 from sera_maze.envs.pictures.sheets import to_array
@@ -215,9 +215,10 @@ def test_keys_do_nothing_behind_the_help(policy):
 
 def test_percentages_are_not_rounded_to_certainty():
     assert [readable_percent(value) for value in (0, 1e-9, 0.5, 0.99999999, 1)] == [
-        "0.00 %", "1e-09", "50.00 %", "over 99.99 %", "100.00 %",
+        "0.00 %", "< 0.01 %", "50.00 %", "> 99.99 %", "100.00 %",
     ]  # fmt: skip
-    assert readable_percent(0.9998, 1) == "over 99.9 %"
+    assert readable_percent(0.9998, 1) == "> 99.9 %"
+    assert [readable_probability(value) for value in (0, 1e-9, 0.5)] == ["p = 0.00 %", "p < 0.01 %", "p = 50.00 %"]
 
 
 def test_closing_the_window_ends_it(policy):
