@@ -178,6 +178,11 @@ class MaxRL(ResumableAlgorithm):
         return self._n_updates
 
     @property
+    def method(self) -> str:
+        """What logs call this training, by its allocator: "MaxRL", "SERA", or as "MaxRL-vip"."""
+        return {"uniform": "MaxRL", "sera": "SERA"}.get(self.allocator, f"MaxRL-{self.allocator}")
+
+    @property
     def num_prompts(self) -> int:
         """Number of prompts that the environments have.
 
@@ -424,7 +429,7 @@ class MaxRL(ResumableAlgorithm):
         total_timesteps: int,
         callback: MaybeCallback = None,
         log_interval: int = 1,
-        tb_log_name: str = "MaxRL",
+        tb_log_name: str | None = None,
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
         total_updates: int | None = None,
@@ -439,7 +444,7 @@ class MaxRL(ResumableAlgorithm):
                 of the rollouts that end then, or of one that goes on if none does. There are no values, which the
                 algorithm does not use. ``on_rollout_end`` finds rollouts, allocation, probability and bounds.
             log_interval: batches between logs.
-            tb_log_name: name of the TensorBoard run.
+            tb_log_name: name of the TensorBoard run; None: ``method``, such as "SERA".
             reset_num_timesteps: False goes on counting.
             progress_bar: show one.
             total_updates: stop after so many updates, counted from the first one ever; schedules follow them then, so
@@ -448,7 +453,7 @@ class MaxRL(ResumableAlgorithm):
         self._require_env()
         iteration = 0
         total_timesteps, callback = self._setup_learn(
-            total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar
+            total_timesteps, callback, reset_num_timesteps, tb_log_name or self.method, progress_bar
         )
         callback.on_training_start(locals(), globals())
         self.total_updates = total_updates

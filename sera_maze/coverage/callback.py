@@ -122,7 +122,7 @@ class CoverageCallback(BaseCallback):
         now = self.model.num_timesteps
         first, others = self.ks[0], ("solved_fraction", "distinct_solutions")
         metrics = [*(f"coverage/pass@{k}" for k in self.ks), *(f"coverage/{name}" for name in others)]
-        self._dashboard.begin(self.model, metrics)
+        self._dashboard.begin(self.model, metrics, self.ks, self.exact and self._evaluator().knows_exact)
         self._last_batch = None
         folders = [output.writer.log_dir for output in tensorboards(self.logger)] if now else []
         self._logged = now if any(is_on_board(folder, f"coverage/pass@{first}", now) for folder in folders) else None

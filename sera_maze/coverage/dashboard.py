@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -20,25 +21,35 @@ from sera_maze.storage.run_log import flush_boards, is_on_board, tensorboards
 
 MAZES_SHOWN, PATHS_SHOWN = 4, 64
 _LAYOUT_TAG, _HYPERPARAMETERS_TAG = "custom_scalars__config__", "_hparams_/experiment"
-# Tags are regular expressions here. The charts of exact figures and of the waterline stay empty where there are none.
-LAYOUT: dict[str, dict[str, list[Any]]] = {
-    "coverage": {
-        "pass@k": ["Multiline", ["^coverage/pass@"]],
-        "pass@k, exact": ["Multiline", ["^coverage/exact_pass@"]],
-        "solved fraction": ["Multiline", ["^coverage/solved_fraction$"]],
-    },
-    "allocation": {
-        "rollouts of a prompt": ["Multiline", ["^allocation/count_"]],
-        "attenuation, uniform and allocated": [
-            "Multiline", ["^allocation/attenuation_", "^allocation/uniform_attenuation_"],
-        ],
-        "groups": ["Multiline", ["^groups/", "^allocation/active_fraction$"]],
-    },
+_ALLOCATION_CHARTS: dict[str, list[Any]] = {
+    "rollouts of a prompt": ["Multiline", ["^allocation/count_"]],
+    "attenuation, uniform and allocated": [
+        "Multiline", ["^allocation/attenuation_", "^allocation/uniform_attenuation_"],
+    ],
+    "groups": ["Multiline", ["^groups/", "^allocation/active_fraction$"]],
 }  # fmt: skip
 _OPTIONS_OF_OTHERS = (
     "n_envs", "n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "ent_coef", "vf_coef", "max_grad_norm",
     "normalize_advantage", "seed",
 )  # fmt: skip
+
+
+def layout(ks: Sequence[int], has_exact: bool) -> dict[str, dict[str, list[Any]]]:
+    """The custom scalars page: a chart for each k, so that the curves of several runs can be told apart.
+
+    Tags are regular expressions here. The charts of the waterline stay empty where there is none.
+
+    Args:
+        ks: the values of k.
+        has_exact: whether exact figures are logged too, which get charts of their own.
+    """
+    kinds = {"coverage": "pass@"} | ({"coverage, exact": "exact_pass@"} if has_exact else {})
+    pages: dict[str, dict[str, list[Any]]] = {
+        title: {f"{name.replace('_', ' ')}{k}": ["Multiline", [f"^coverage/{name}{k}$"]] for k in ks}
+        for title, name in kinds.items()
+    }
+    pages["coverage"]["solved fraction"] = ["Multiline", ["^coverage/solved_fraction$"]]
+    return {**pages, "allocation": _ALLOCATION_CHARTS}
 
 
 class LastBatch(NamedTuple):
@@ -79,18 +90,20 @@ class Dashboard:
     def __init__(self, pictures: bool = True):
         self.pictures = pictures
 
-    def begin(self, model: BaseAlgorithm, metrics: list[str]) -> None:
+    def begin(self, model: BaseAlgorithm, metrics: list[str], ks: Sequence[int], has_exact: bool) -> None:
         """Write what there is once in a run.
 
         Args:
             model: whose logger is set up.
             metrics: keys of scalars to show beside the hyperparameters.
+            ks: see `layout`.
+            has_exact: see `layout`.
         """
         flush_boards(model.logger)
         for output in tensorboards(model.logger):
             folder = output.writer.log_dir
             if not is_on_board(folder, _LAYOUT_TAG):
-                output.writer.add_custom_scalars(LAYOUT)
+                output.writer.add_custom_scalars(layout(ks, has_exact))
             if not is_on_board(folder, _HYPERPARAMETERS_TAG):
                 logger = Logger(None, [output])
                 logger.record("hyperparameters", HParam(hyperparameters(model), dict.fromkeys(metrics, 0)))
@@ -146,7 +159,7 @@ def hyperparameters(model: BaseAlgorithm) -> dict[str, int | float | str]:
     else:
         options = {name: getattr(model, name) for name in _OPTIONS_OF_OTHERS if hasattr(model, name)}
     found: dict[str, Any] = {
-        "algorithm": type(model).__name__,
+        "algorithm": model.method if isinstance(model, MaxRL) else type(model).__name__,
         "policy": type(model.policy).__name__,
         "learning_rate": float(model.lr_schedule(1.0)),
         **options,

@@ -21,7 +21,7 @@ from sera_maze.algorithm.maxrl import SERA, MaxRL
 from sera_maze.coverage import dashboard as board
 from sera_maze.coverage import dashboard_pictures as board_pictures
 from sera_maze.coverage.callback import CoverageCallback, read_history
-from sera_maze.coverage.dashboard import LAYOUT, hyperparameters
+from sera_maze.coverage.dashboard import hyperparameters, layout
 from sera_maze.coverage.dashboard_pictures import CURVE, DOT
 from sera_maze.envs import MazePool
 from sera_maze.sampling.vec_env import MazeVecEnv
@@ -134,12 +134,13 @@ def test_histograms_are_of_the_last_batch_and_of_the_held_out_mazes(run):
 def test_the_layout_is_written_once_and_names_what_is_logged(run):
     folder, _, _ = run
     (event,) = events(folder).Tensors("custom_scalars__config__")
-    layout = layout_pb2.Layout.FromString(event.tensor_proto.string_val[0])
-    charts = {chart.title: list(chart.multiline.tag) for group in layout.category for chart in group.chart}
-    assert [group.title for group in layout.category] == ["coverage", "allocation"]
-    assert charts == {title: tags for group in LAYOUT.values() for title, (_, tags) in group.items()}
+    page = layout_pb2.Layout.FromString(event.tensor_proto.string_val[0])
+    charts = {chart.title: list(chart.multiline.tag) for group in page.category for chart in group.chart}
+    assert [group.title for group in page.category] == ["coverage", "coverage, exact", "allocation"]
+    assert charts == {title: tags for group in layout((1, 4), True).values() for title, (_, tags) in group.items()}
     shown = {title: {tag for tag in SCALARS if any(re.match(x, tag) for x in tags)} for title, tags in charts.items()}
-    assert shown["pass@k"] == {"coverage/pass@1", "coverage/pass@4"}
+    for name in ("pass@1", "pass@4", "exact pass@1", "exact pass@4"):  # a curve a run, so that runs can be compared
+        assert shown[name] == {f"coverage/{name.replace(' ', '_')}"}
     assert shown["rollouts of a prompt"] == {f"allocation/count_{name}" for name in ("min", "max", "std")}
     assert len(shown["attenuation, uniform and allocated"]) == 4
     for tags in charts.values():
@@ -162,6 +163,23 @@ def test_hyperparameters_are_written_once_with_their_metrics(run):
     wanted = {"algorithm": "SERA", "success": "exact", "learning_rate": 1e-3, "policy/channels": 4, "num_prompts": 12}
     assert wanted.items() <= values.items()
     assert values["multiplicity_correction"] == "True"
+
+
+def test_a_run_is_named_by_its_allocator(tmp_path):
+    """A MaxRL with SERA's allocation, as the command line makes it, is SERA; a SERA with another one is not."""
+    for model, name in (
+        (make_model(MaxRL, allocator="sera", tensorboard_log=str(tmp_path)), "SERA"),
+        (make_model(MaxRL), "MaxRL"),
+        (make_model(SERA, allocator="vip"), "MaxRL-vip"),
+    ):
+        assert hyperparameters(model)["algorithm"] == model.method == name
+        model.learn(1)
+    assert [path.name for path in tmp_path.iterdir()] == ["SERA_1"]
+
+
+def test_without_exact_figures_there_are_no_charts_of_them():
+    assert [*layout((1, 256), False)] == ["coverage", "allocation"]
+    assert [*layout((1, 256), False)["coverage"]] == ["pass@1", "pass@256", "solved fraction"]
 
 
 def test_stopped_beyond_its_checkpoint_and_gone_on_with_it_shows_everything_once(tmp_path, run):
@@ -196,11 +214,11 @@ def test_an_evaluation_is_not_logged_again_where_no_file_tells_of_it(tmp_path):
     callback = CoverageCallback(HELD_OUT, **OPTIONS)
     loaded.learn(10**9, callback, total_updates=4, reset_num_timesteps=False)
     assert [entry["update"] for entry in callback.history] == [2, 4]
-    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["MaxRL_1"]
-    found = steps(tmp_path / "runs" / "MaxRL_1")
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["SERA_1"]
+    found = steps(tmp_path / "runs" / "SERA_1")
     assert len(found["coverage/pass@1"]) == 3
     assert all(len(places) == len(set(places)) for places in found.values())
-    counts = written(tmp_path / "runs" / "MaxRL_1")
+    counts = written(tmp_path / "runs" / "SERA_1")
     assert counts["custom_scalars__config__"] == counts["_hparams_/experiment"] == 1
     assert counts["coverage/paths"] == 3
 
