@@ -43,12 +43,13 @@ class MazeNet(nn.Module):
         Returns:
             logits (M, H, W, 4) and values (M, H, W), both of the parameters' type.
         """
-        count, height, width = walls.shape
-        padded = (count, _PLANES, height + height % BLOCK, width + width % BLOCK)
-        planes = torch.ones(padded, dtype=self.read.weight.dtype, device=walls.device)
-        planes[:, 0, :height, :width] = walls.to(planes.dtype)  # squares added to fill the blocks are wall
-        planes[:, 1] = 0
-        planes[torch.arange(count, device=walls.device), 1, goal[:, 0], goal[:, 1]] = 1
+        # Without assignments to parts of a tensor, which exporters to ONNX cannot take.
+        _, height, width = walls.shape
+        more = (0, width % BLOCK, 0, height % BLOCK)
+        barred = functional.pad(walls.to(self.read.weight.dtype), more, value=1.0)  # what fills the blocks is wall
+        rows, columns = (torch.arange(side, device=walls.device) for side in barred.shape[1:])
+        is_goal = (goal[:, 0, None, None] == rows[:, None]) & (goal[:, 1, None, None] == columns)  # (M, H', W')
+        planes = torch.stack([barred, is_goal.to(barred.dtype)], dim=1)
         blocks = functional.pixel_unshuffle(planes, BLOCK).contiguous(memory_format=torch.channels_last)
         maze = self.read(blocks)  # (M, C, H/2, W/2)
         state = torch.relu(maze)

@@ -61,6 +61,55 @@ def test_maps_can_be_exported():
             torch.testing.assert_close(program.module()(*maps_inputs(count)), Maps(policy)(*maps_inputs(count)))
 
 
+class Best(torch.nn.Module):
+    """The most probable action of N observations."""
+
+    def __init__(self, policy):
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, obs):
+        return self.policy.get_distribution(obs).mode()
+
+
+@pytest.fixture
+def unchecked_distributions():
+    """torch.export cannot follow the checks of `torch.distributions`, which look at values."""
+    torch.distributions.Distribution.set_default_validate_args(False)
+    yield
+    torch.distributions.Distribution.set_default_validate_args(__debug__)
+
+
+@pytest.mark.filterwarnings("ignore")  # of the exporters, about themselves
+@pytest.mark.parametrize("dynamo", [True, False])
+@pytest.mark.parametrize("kind", [Maps, Best])
+def test_a_policy_runs_elsewhere_by_onnx(kind, dynamo, tmp_path, unchecked_distributions):
+    """Both exporters of torch, any number of mazes or observations, the same numbers."""
+    for package in ("onnx", "onnxscript"):
+        pytest.importorskip(package)
+    runtime = pytest.importorskip("onnxruntime")
+    module = kind(maze_policy(MazeEnv(size=9), iterations=6)).eval()
+    names = ["walls", "goal"] if kind is Maps else ["obs"]
+
+    def inputs(count):
+        return maps_inputs(count) if kind is Maps else (observations(count, seed=3),)
+
+    if dynamo:
+        sizes = {"dynamic_shapes": {name: {0: torch.export.Dim("count")} for name in names}}
+    else:
+        sizes = {"dynamic_axes": {name: {0: "count"} for name in [*names, "result"]}}
+    file = str(tmp_path / "policy.onnx")
+    with torch.no_grad():
+        torch.onnx.export(
+            module, inputs(2), file, input_names=names, output_names=["result"], dynamo=dynamo, verbose=False, **sizes
+        )
+        session = runtime.InferenceSession(file)
+        for count in (1, 2, 5):
+            given = inputs(count)
+            (found,) = session.run(None, {name: each.numpy() for name, each in zip(names, given, strict=True)})
+            torch.testing.assert_close(torch.from_numpy(found), module(*given))
+
+
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("sampler", ["map", "step"])
 @pytest.mark.parametrize("success", ["history", "critic", "exact"])
