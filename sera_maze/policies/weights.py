@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
+
+from sera_maze.envs.ground.atomic_files import whole_file
 
 _OPTIONS = "policy"
 
@@ -17,7 +20,8 @@ _OPTIONS = "policy"
 def write_weights(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], options: Mapping[str, Any]) -> None:
     """Write tensors, and options that JSON can hold."""
     copies = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-    save_file(copies, path, metadata={_OPTIONS: json.dumps(dict(options))})
+    with whole_file(Path(path)) as file:
+        file.write(save(copies, metadata={_OPTIONS: json.dumps(dict(options))}))
 
 
 def read_weights(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
