@@ -1,26 +1,41 @@
-"""What a batch tells the logger, and SB3's progress bar for batches."""
+"""What a batch tells the logger, and a progress bar for batches."""
 
 from __future__ import annotations
 
-from stable_baselines3.common.callbacks import ProgressBarCallback
+from stable_baselines3.common.callbacks import BaseCallback
 from torch import Tensor
+from tqdm import tqdm
 
 from sera_maze.allocation.advantages import attenuation
 from sera_maze.allocation.allocation import Allocation
 from sera_maze.sampling.rollouts import Rollouts
 
 
-class TimestepsBar(ProgressBarCallback):
-    """SB3's progress bar, for batches in which each call stands for as many steps as rollouts are alive."""
+class LearnBar(BaseCallback):
+    """A progress bar of text, in updates where their number ends the training, else in simulated steps.
+
+    SB3's own needs widgets in a notebook, and shows nothing without them; it also takes each call for one step of every
+    environment, where a batch takes as many as rollouts are alive.
+    """
 
     def _on_training_start(self) -> None:
-        super()._on_training_start()
-        self._shown = self.model.num_timesteps
+        total, unit = self.locals["total_updates"], "update"
+        if total is None:
+            total, unit = self.locals["total_timesteps"], "step"
+        self._counts = "num_timesteps" if unit == "step" else "updates"
+        done = getattr(self.model, self._counts)
+        self.pbar = tqdm(total=total, initial=done, desc="learn", unit=unit, unit_scale=unit == "step")
 
     def _on_step(self) -> bool:
-        self.pbar.update(self.model.num_timesteps - self._shown)
-        self._shown = self.model.num_timesteps
+        self._show()
         return True
+
+    def _on_training_end(self) -> None:
+        self._show()
+        self.pbar.close()
+
+    def _show(self) -> None:
+        self.pbar.update(getattr(self.model, self._counts) - self.pbar.n)
 
 
 def batch_figures(

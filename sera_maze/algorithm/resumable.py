@@ -25,7 +25,7 @@ from stable_baselines3.common.utils import get_system_info
 from stable_baselines3.common.vec_env import VecEnv
 from typing_extensions import Self
 
-from sera_maze.algorithm.batch_log import TimestepsBar
+from sera_maze.algorithm.batch_log import LearnBar
 from sera_maze.algorithm.checkpoint import Saved, read_checkpoint, write_checkpoint
 from sera_maze.algorithm.normalization import (
     Normalization,
@@ -357,11 +357,11 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
             self._go_to(present)
 
     def _init_callback(self, callback: MaybeCallback, progress_bar: bool = False) -> BaseCallback:
-        """SB3's, with a progress bar that knows how many steps a call stands for."""
+        """SB3's, with a progress bar that terminals and notebooks show alike."""
         if not progress_bar:
             return super()._init_callback(callback)
         one = as_one_callback(callback)
-        return super()._init_callback([*([] if one is None else [one]), TimestepsBar()])
+        return super()._init_callback([*([] if one is None else [one]), LearnBar()])
 
     def _go_to(self, start: BatchStart) -> None:
         self.num_timesteps = start.num_timesteps

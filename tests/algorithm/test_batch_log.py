@@ -12,7 +12,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from helpers import Watch, small_model
 from sera_maze.algorithm import resumable
-from sera_maze.algorithm.batch_log import TimestepsBar
+from sera_maze.algorithm.batch_log import LearnBar
 from sera_maze.algorithm.maxrl import SERA, MaxRL
 from sera_maze.envs import MazeEnv, MazePool, PromptQueue
 from sera_maze.exact.probability import success_probability
@@ -160,12 +160,12 @@ def test_before_anything_is_known_no_attenuation_is_logged(tmp_path):
 def test_the_progress_bar_counts_every_step(env, sampler, callback, monkeypatch):
     bars, calls = [], []
 
-    class Kept(TimestepsBar):
+    class Kept(LearnBar):
         def _on_training_start(self):
             super()._on_training_start()
             bars.append(self.pbar)
 
-    monkeypatch.setattr(resumable, "TimestepsBar", Kept)
+    monkeypatch.setattr(resumable, "LearnBar", Kept)
     given = {
         None: None, "one": Watch(), "list": [Watch(), Watch()], "function": lambda *values: calls.append(1) or True
     }[callback]  # fmt: skip
@@ -175,10 +175,21 @@ def test_the_progress_bar_counts_every_step(env, sampler, callback, monkeypatch)
     assert first >= 150
     assert (bars[0].total, bars[0].n) == (150, first)
     model.learn(100, given, progress_bar=True, reset_num_timesteps=False)
-    assert (bars[1].total, bars[1].n) == (100, model.num_timesteps - first)
+    assert (bars[1].total, bars[1].n) == (first + 100, model.num_timesteps)
     assert model.num_timesteps >= first + 100
     if callback == "function":
         assert len(calls) > 10
     plain = make(env=env(), sampler=sampler).learn(150)
     plain.learn(100, reset_num_timesteps=False)
     assert torch.equal(*(next(each.policy.parameters()) for each in (model, plain)))
+
+
+def test_the_progress_bar_counts_updates_where_they_end_the_training(capsys):
+    """As text, which a notebook shows without widgets: SB3's bar is empty there."""
+    model = make()
+    model.learn(10**9, total_updates=2)
+    model.learn(10**9, total_updates=5, reset_num_timesteps=False, progress_bar=True)
+    shown = capsys.readouterr().err.split("\r")
+    assert "2/5" in shown[1]
+    assert "learn: 100%" in shown[-1]
+    assert "5/5" in shown[-1]
