@@ -35,8 +35,11 @@ class Watch:
     """Number of mazes, with --size."""
     maze: Annotated[int | None, unless_given("the hardest with --out, else maze 0")] = None
     """The first maze to show, by its number."""
-    show: Annotated[Literal["plain", "paths", "visits"] | None, unless_given("paths in a .png, else plain")] = None
-    """What lies under the rollout: nothing, all sampled paths, or the heat map of visits."""
+    show: Annotated[
+        Literal["plain", "paths", "visits", "crowd"] | None, unless_given("paths in a .png, else plain")
+    ] = None
+    """What lies under the rollout: nothing, all sampled paths, or the heat map of visits; crowd: many rollouts walk at
+    once."""
     arrows: bool = False
     """Show the policy's arrows."""
     num_samples: int = 256
@@ -45,8 +48,8 @@ class Watch:
     """Iterations of the policies."""
     out: Annotated[Path | None, unless_given("a window")] = None
     """Instead of a window: a .png, .gif or .mp4 file."""
-    rollouts: int = 3
-    """Rollouts in a film."""
+    rollouts: Annotated[int | None, unless_given("64 in a crowd, else 3")] = None
+    """Rollouts in a film, successes and failures in their proportion; or those that walk at once."""
     speed: Literal[1, 2, 4, 8, 16, 32, 64, 128] = 8
     """Steps a second."""
     window: tuple[int, int] = (1120, 800)
@@ -57,6 +60,7 @@ class Watch:
     def run(self, console: Console) -> int:
         """Watch, and return the exit status."""
         from sera_maze.envs.pictures.window import NoDisplayError
+        from sera_maze.viewer.crowd import CROWD
         from sera_maze.viewer.window import run_window  # torch, Stable-Baselines3 and pygame load only here
 
         if len(self.runs) > 2:
@@ -65,9 +69,11 @@ class Watch:
             raise ValueError(f"{self.out} does not end in .png, .gif or .mp4; name a file of one of these kinds")
         if self.out is not None:
             check_folder("--out", self.out.parent)
-        rollouts = check_int("rollouts", self.rollouts, 1, 4096)
+        usual = CROWD if self.show == "crowd" else 3
+        rollouts = check_int("rollouts", usual if self.rollouts is None else self.rollouts, 1, 4096)
         window = tuple(check_int("window", side, 64, 8192) for side in self.window)
         shown = self._viewer()
+        shown.crowd = rollouts if self.show == "crowd" else CROWD
         if self.out is None:
             try:
                 run_window(shown, f"sera-maze: {', '.join(agent.name for agent in shown.agents)}", size=window)  # type: ignore[arg-type]

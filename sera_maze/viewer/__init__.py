@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from sera_maze.envs.ground.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from sera_maze.viewer.path_sheet import render_paths as render_paths
     from sera_maze.viewer.playing import Player as Player
     from sera_maze.viewer.watching import Viewer as Viewer
-    from sera_maze.viewer.watching import render_paths as render_paths
 
 __all__ = [
     "Player",
@@ -21,6 +21,6 @@ __getattr__, __dir__ = lazy_names(
     {
         "Player": "playing",
         "Viewer": "watching",
-        "render_paths": "watching",
+        "render_paths": "path_sheet",
     },
 )

@@ -12,9 +12,10 @@ from sera_maze.envs.play.maze import MazeEnv
 from sera_maze.envs.play.rules import MazeRules
 from sera_maze.envs.pools.fresh import same_mazes
 from sera_maze.envs.pools.pool import MazePool
-from sera_maze.viewer.drawing import column_of_text, draw_help, draw_played, font_size
+from sera_maze.viewer.drawing import Background, draw_played
 from sera_maze.viewer.scenes import Agent
 from sera_maze.viewer.watching import MIN_WINDOW_SIZE
+from sera_maze.viewer.words import column_of_text, draw_help, font_size
 
 HELP = (
     ("arrow keys", "walk"),
@@ -123,7 +124,7 @@ class Player:
         words = column_of_text(self._lines(), panel, height - 2 * _MARGIN, font_size(height))
         page.blit(words, (width - panel - _MARGIN, _MARGIN))
         if self.shows_help:
-            draw_help(page, HELP)
+            draw_help(page, HELP, (_MARGIN, _MARGIN, *room))
         return page
 
     def _picture(self, cell_size: int) -> pygame.Surface:
@@ -139,7 +140,8 @@ class Player:
                 successes.append(bool(scene.success[0]))
             picture = draw_paths(layout, paths, successes, cell_size=cell_size, legend=False)
         failed = bool(self.ended) and not self.info["is_success"]
-        draw_played(picture, np.array(self.path), cell_size, failed=failed, others=bool(self.ended))
+        background: Background = "paths" if self.ended else "plain"
+        draw_played(picture, layout, np.array(self.path), cell_size, failed=failed, background=background)
         return picture
 
     def _lines(self) -> list[tuple[str, bool]]:

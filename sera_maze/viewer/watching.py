@@ -8,30 +8,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sera_maze.algorithm.normalization import model_normalization
-from sera_maze.coverage.evaluator import policy_of
-from sera_maze.coverage.path_sheets import path_sheet
-from sera_maze.coverage.tables import readable_percent, readable_probability
-from sera_maze.envs.ground.checks import check_int
+from sera_maze.coverage.tables import percent_number, readable_percent
 from sera_maze.envs.pictures.canvas import blank, pygame
-from sera_maze.envs.pictures.sheets import save_png, to_array
-from sera_maze.envs.play.rules import MazeRules
+from sera_maze.envs.pictures.legends import colour_bar, marker_legend, path_legend
+from sera_maze.envs.pictures.sheets import save_png
 from sera_maze.envs.pools.fresh import same_mazes
-from sera_maze.envs.pools.pool import MazePool
-from sera_maze.viewer.drawing import Background, column_of_text, draw_help, draw_played, draw_scene, font_size
+from sera_maze.viewer.arrows import draw_arrows
+from sera_maze.viewer.crowd import CROWD, crowd_counts, crowd_moves, draw_counts, draw_crowd
+from sera_maze.viewer.drawing import Background, draw_played, draw_scene
 from sera_maze.viewer.scenes import Agent, Scene
 from sera_maze.viewer.window import WINDOW_SIZE
+from sera_maze.viewer.words import Line, column_height, column_of_text, draw_help, font_size, table
 
 MIN_WINDOW_SIZE = (420, 320)
 SPEEDS = (1, 2, 4, 8, 16, 32, 64, 128)
 _PAUSE_AT_END = 0.8  # seconds
 _MARGIN = 16
-_PANEL_WIDTH = 300
+_PANEL_WIDTH = 16  # of the panel beside one maze, in sizes of its text
 _MAX_LISTED = 12
 _WITH_HELP = (pygame.K_F1, pygame.K_q, pygame.K_ESCAPE)
-_BACKGROUNDS: tuple[Background, ...] = ("plain", "paths", "visits")
 HELP = (
     ("space", "pause and go on"),
     ("right, left", "one step forward, one back"),
@@ -43,6 +39,7 @@ HELP = (
     ("f", "next maze with a failed rollout"),
     ("o", "all sampled paths over one another"),
     ("v", "heat map of the visits"),
+    ("c", "many rollouts at once"),
     ("a", "the policy's arrows and probabilities"),
     ("d", "list of the distinct solutions"),
     ("s", "save a picture into the present folder"),
@@ -59,7 +56,7 @@ class Viewer:
     Args:
         agents: one or two, on the same mazes.
         prompt: the first maze to show.
-        background: "plain", "paths" or "visits", see `draw_scene`.
+        background: "plain", "paths" or "visits", see `draw_scene`, or "crowd", many rollouts at once.
         arrows: whether the policy's arrows are shown at first.
         folder: where pictures are saved to.
 
@@ -67,6 +64,9 @@ class Viewer:
         prompt: the maze that is shown.
         rollout: number of the rollout that is played.
         step: its moves so far.
+        part: how much of the next move is done, 0 to 1; only a crowd is drawn between its moves.
+        crowd: rollouts in a crowd, at most all that are sampled.
+        shows_keys: whether speed and help are told; pictures and films leave them out.
         paused: whether time stands still.
         speed: steps a second.
 
@@ -90,11 +90,11 @@ class Viewer:
         self.prompt, self.rollout, self.step = prompt, 0, 0
         self.background: Background = background
         self.arrows, self.paused, self.lists_solutions, self.shows_help = arrows, False, False, False
-        self.speed = 8
+        self.speed, self.part, self.crowd, self.shows_keys = 8, 0.0, CROWD, True
         self.message = ""
         self._time = 0.0
         self._over = False
-        self._pictures: dict[tuple[Any, ...], pygame.Surface] = {}
+        self._pictures: dict[tuple[Any, ...], tuple[pygame.Surface, pygame.Surface | None]] = {}
 
     @property
     def is_over(self) -> bool:
@@ -108,7 +108,9 @@ class Viewer:
 
     @property
     def last_step(self) -> int:
-        """Steps of the rollout that is played, of the longer one with two agents."""
+        """Steps of the rollout that is played, of the longest one with two agents or a crowd."""
+        if self.background == "crowd":
+            return max(crowd_moves(scene, self.crowd) for scene in self.scenes)
         return max(int(scene.steps[self.rollout]) for scene in self.scenes)
 
     def go_to(self, prompt: int) -> None:
@@ -140,6 +142,7 @@ class Viewer:
             pygame.K_f: self._go_to_failure,
             pygame.K_o: lambda: self._toggle_background("paths"),
             pygame.K_v: lambda: self._toggle_background("visits"),
+            pygame.K_c: lambda: self._toggle_background("crowd"),
             pygame.K_a: lambda: self._toggle("arrows"),
             pygame.K_d: lambda: self._toggle("lists_solutions"),
             pygame.K_s: self._save,
@@ -165,7 +168,10 @@ class Viewer:
             self.step = 0
 
     def _toggle_background(self, kind: Background) -> None:
+        was_crowd = self.background == "crowd"
         self.background = "plain" if self.background == kind else kind
+        if was_crowd or kind == "crowd":  # which have other lengths
+            self.step, self._time = 0, 0.0
 
     def _move_step(self, by: int) -> None:
         self.paused, self._time = True, 0.0
@@ -226,138 +232,134 @@ class Viewer:
         steps = math.floor(self._time * self.speed)
         self._time -= steps / self.speed
         self.step = min(self.step + steps, self.last_step)
+        self.part = self._time * self.speed
 
     def draw(self, size: tuple[int, int]) -> pygame.Surface:
         """Draw the present moment, at least `MIN_WINDOW_SIZE` large."""
         width, height = (max(given, least) for given, least in zip(size, MIN_WINDOW_SIZE, strict=True))
         page = blank(width, height)
-        if len(self.agents) == 1:
-            panel = min(_PANEL_WIDTH, width // 3)
-            self._draw_agent(page, 0, (_MARGIN, _MARGIN, width - panel - 3 * _MARGIN, height - 2 * _MARGIN))
-            lines = [*self._maze_lines(), *self._agent_lines(0), *self._state_lines()]
-            self._write(page, lines, (width - panel - _MARGIN, _MARGIN, panel, height - 2 * _MARGIN))
-        else:
-            self._draw_two(page)
+        mazes = self._draw_one(page) if len(self.agents) == 1 else self._draw_two(page)
         if self.shows_help:
-            draw_help(page, HELP)
+            draw_help(page, HELP, mazes)
         return page
 
-    def _draw_two(self, page: pygame.Surface) -> None:
-        width, height = page.get_size()
-        half, below = (width - 3 * _MARGIN) // 2, min(height // 3, 13 * font_size(height))
-        head = 2 * font_size(height)
-        state = "   ".join(line for line, _ in [*self._maze_lines()[:1], *self._state_lines()] if line)
-        self._write(page, [(state, False)], (_MARGIN, _MARGIN // 2, width - 2 * _MARGIN, head))
+    def _draw_one(self, page: pygame.Surface) -> tuple[int, int, int, int]:
+        """Draw the maze with its figures at its right; return where mazes have room: (left, top, width, height)."""
+        (width, height), size = page.get_size(), font_size(page.get_height())
+        panel = min(_PANEL_WIDTH * size, width // 3)
+        rows, columns = self.pool.size
+        room = width - panel - 3 * _MARGIN, height - 2 * _MARGIN
+        cell_size = max(1, min(room[0] // columns, room[1] // rows))
+        # Maze and panel stand together in the middle of a page that is wider than they are.
+        left = _MARGIN + max(0, room[0] - columns * cell_size) // 2
+        page.blit(self._maze(0, cell_size), (left, (height - rows * cell_size) // 2))
+        parts = [*self._maze_lines(), ("", False), *self._agent_parts(0, panel, size), *self._state_lines()]
+        words = column_of_text(parts, panel, height - 2 * _MARGIN, size)
+        page.blit(words, (left + columns * cell_size + _MARGIN, _MARGIN))
+        return (_MARGIN, _MARGIN, *room)
+
+    def _draw_two(self, page: pygame.Surface) -> tuple[int, int, int, int]:
+        """Draw the mazes with their figures below; return as `_draw_one`."""
+        (width, height), size = page.get_size(), font_size(page.get_height())
+        half, head = (width - 3 * _MARGIN) // 2, 2 * size + _MARGIN // 2
+        state = "   ".join(line for line, _ in [*self._maze_lines(), *self._state_lines()] if line)
+        words = column_of_text([(state, False)], width - 2 * _MARGIN, head, size)
+        page.blit(words, (_MARGIN, _MARGIN // 2))
+        rows, columns = self.pool.size
+        narrow = round(0.9 * half)  # the figures begin where the maze does, which may be right of the half's edge
+        parts = [self._agent_parts(i, narrow, size) for i in range(2)]
+        below = min(height // 2, max(column_height(part, narrow, size) for part in parts) + size // 2)
+        room = height - head - below - _MARGIN
+        cell_size = max(1, min(half // columns, room // rows))
         for i in range(2):
-            left = _MARGIN + i * (half + _MARGIN)
-            self._draw_agent(page, i, (left, head + _MARGIN // 2, half, height - below - head - _MARGIN))
-            self._write(page, self._agent_lines(i), (left, height - below, half, below - _MARGIN // 2))
+            indent = max(0, half - columns * cell_size) // 2
+            left = _MARGIN + i * (half + _MARGIN) + indent
+            page.blit(self._maze(i, cell_size), (left, head + (room - rows * cell_size) // 2))
+            page.blit(column_of_text(parts[i], half - indent, below, size), (left, height - below))
+        return (_MARGIN, head, width - 2 * _MARGIN, room)
 
-    def _write(self, page: pygame.Surface, lines: list[tuple[str, bool]], room: tuple[int, int, int, int]) -> None:
-        left, top, width, height = room
-        page.blit(column_of_text(lines, width, height, font_size(page.get_height())), (left, top))
+    def _maze(self, number: int, cell_size: int) -> pygame.Surface:
+        """An agent's maze and the rollout, or the crowd, so far."""
+        scene = self.scenes[number]
+        still, arrows = self._pictures_of(number, scene, cell_size)
+        picture = still.copy()
+        if self.background == "crowd":
+            draw_crowd(picture, scene, self.crowd, self._moment, cell_size)
+        else:
+            step = min(self.step, int(scene.steps[self.rollout]))
+            failed = bool(step == scene.steps[self.rollout] and not scene.success[self.rollout])
+            path = scene.paths[self.rollout][: step + 1]
+            draw_played(picture, scene.layout, path, cell_size, failed=failed, background=self.background)
+        if arrows is not None:
+            picture.blit(arrows, (0, 0))
+        return picture
 
-    def _draw_agent(self, page: pygame.Surface, number: int, room: tuple[int, int, int, int]) -> None:
-        """Draw an agent's maze and the rollout so far into the middle of a rectangle (left, top, width, height)."""
-        scene, (left, top, width, height) = self.scenes[number], room
-        rows, columns = scene.layout.size
-        cell_size = max(1, min(width // columns, height // rows))
-        picture = self._picture(number, scene, cell_size).copy()
-        step = min(self.step, int(scene.steps[self.rollout]))
-        is_end = step == scene.steps[self.rollout]
-        path = scene.paths[self.rollout]
-        failed = bool(is_end and not scene.success[self.rollout])
-        draw_played(picture, path[: step + 1], cell_size, failed=failed, others=self.background == "paths")
-        page.blit(picture, (left + (width - picture.get_width()) // 2, top + (height - picture.get_height()) // 2))
+    @property
+    def _moment(self) -> float:
+        return self.step + (self.part if self.step < self.last_step else 0.0)
 
-    def _picture(self, number: int, scene: Scene, cell_size: int) -> pygame.Surface:
-        """The part that stands still; drawn anew only when something about it has changed."""
+    def _pictures_of(self, number: int, scene: Scene, cell_size: int) -> tuple[pygame.Surface, pygame.Surface | None]:
+        """What stands still, below the rollout and above it; drawn anew only when something about it has changed."""
         key = number, scene.prompt, cell_size, self.background, self.arrows
         if key not in self._pictures:
-            self._pictures = {old: picture for old, picture in self._pictures.items() if old[0] != number}
-            self._pictures[key] = draw_scene(scene, cell_size, self.background, arrows=self.arrows)
+            self._pictures = {old: pictures for old, pictures in self._pictures.items() if old[0] != number}
+            limits = (0.0, self._most_visits) if self.background == "visits" else None
+            arrows = draw_arrows(scene.layout, scene.action_probabilities, cell_size) if self.arrows else None
+            self._pictures[key] = draw_scene(scene, cell_size, self.background, limits=limits), arrows
         return self._pictures[key]
 
-    def _maze_lines(self) -> list[tuple[str, bool]]:
+    @property
+    def _most_visits(self) -> float:
+        """Where the colours of all heat maps end."""
+        return max(float(np.nanmax(scene.visits)) for scene in self.scenes)
+
+    def _maze_lines(self) -> list[Line]:
         layout = self.pool[self.prompt]
         height, width = layout.size
         return [
             (f"maze {self.prompt} of {len(self.pool)}, {height}x{width}", True),
             (f"shortest path {layout.shortest_path_length} moves", False),
-            ("", False),
         ]
 
-    def _agent_lines(self, number: int) -> list[tuple[str, bool]]:
+    def _agent_parts(self, number: int, width: int, size: int) -> list[Line | pygame.Surface]:
         scene, agent = self.scenes[number], self.agents[number]
-        solutions, successes = scene.solutions, int(scene.success.sum())
-        lines = [
+        parts: list[Line | pygame.Surface] = [
             (agent.name, True),
             (f"success probability {readable_percent(scene.probability)}", False),
-            (
-                f"pass@k {', '.join(f'{k}: {readable_percent(value, 1)}' for k, value in scene.pass_at_k.items())}",
-                False,
-            ),
+        ]
+        if self.background == "crowd":
+            return [*parts, ("", False), draw_counts(crowd_counts(scene, self.crowd, self._moment), width, size)]
+        solutions, successes = scene.solutions, int(scene.success.sum())
+        parts += [
             (f"{successes} of {len(scene.success)} sampled rollouts succeed", False),
             (f"{len(solutions)} distinct solutions", False),
+            ("", False),
         ]
+        passed = scene.pass_at_k.items()
+        heads, values = [str(k) for k, _ in passed], [percent_number(value, 1) for _, value in passed]
+        parts.append(table([["k", *heads], ["pass@k, %", *values]], size, width, "> 99.9"))
         done, steps = bool(scene.success[self.rollout]), int(scene.steps[self.rollout])
         end = f", {'success' if done else 'failure'}" if self.step >= steps else ""
-        lines += [(f"rollout {self.rollout}: step {min(self.step, steps)} of {steps}{end}", True)]
+        parts += [(f"rollout {self.rollout}: step {min(self.step, steps)} of {steps}{end}", True)]
         if self.lists_solutions:
-            lines += [(f"  {times} x {moves} moves", False) for times, moves in solutions[:_MAX_LISTED]]
+            parts += [(f"  {times} x {moves} moves", False) for times, moves in solutions[:_MAX_LISTED]]
             if len(solutions) > _MAX_LISTED:
-                lines.append((f"  and {len(solutions) - _MAX_LISTED} more", False))
-        return lines
+                parts.append((f"  and {len(solutions) - _MAX_LISTED} more", False))
+        return [*parts, ("", False), *self._legend(scene, width)]
 
-    def _state_lines(self) -> list[tuple[str, bool]]:
+    def _legend(self, scene: Scene, width: int) -> list[Line | pygame.Surface]:
+        """What the marks and colours of the present background mean."""
+        successes = int(scene.success.sum())
+        if self.background == "paths":
+            return [path_legend(successes, len(scene.success) - successes, width)]
+        if self.background == "visits":
+            return [colour_bar(0.0, self._most_visits, "visits of a rollout to a square", width)]
+        return [marker_legend(("start", "goal", "agent"), width)]
+
+    def _state_lines(self) -> list[Line]:
+        if not self.shows_keys:
+            return []
         return [
             ("paused" if self.paused else f"{self.speed} steps a second", False),
             (self.message or "? for help", False),
         ]
-
-
-def render_paths(
-    model: Any,
-    pool: MazePool,
-    *,
-    prompts: Sequence[int] | None = None,
-    num_samples: int = 256,
-    rules: MazeRules | None = None,
-    iterations: int | None = None,
-    columns: int | None = None,
-    cell_size: int | None = None,
-    seed: int = 0,
-) -> NDArray[np.uint8]:
-    """Draw the sampled paths of an agent in some mazes, on one sheet.
-
-    Args:
-        model: a `MaxRL` (or another algorithm) with a `MazePolicy`, or that policy.
-        pool: the mazes; of any size.
-        prompts: which of them; None: the first twelve.
-        num_samples: rollouts of each maze, 1 to 4096.
-        rules: of the episodes; None: a wall ends the rollout, and the default horizon.
-        iterations: of the policy; None: its own, and on mazes of another size `default_iterations`.
-        columns: mazes in a row; None makes the sheet about square.
-        cell_size: pixels a square; None: about 300 pixels a maze.
-        seed: of the rollouts.
-
-    Returns:
-        (H, W, 3) uint8.
-
-    Raises:
-        ValueError, TypeError: for another policy, one that was trained on normalised observations, mazes that are not
-            there, arguments out of range.
-    """
-    agent = Agent(
-        "", policy_of(model), pool, rules=rules, iterations=iterations, num_samples=num_samples, seed=seed,
-        normalization=model_normalization(model),
-    )  # fmt: skip
-    chosen = range(min(12, len(pool))) if prompts is None else prompts
-    if not len(chosen):
-        raise ValueError("prompts is empty; give at least one maze, such as prompts=[0]")
-    mazes = np.array([check_int(f"prompts[{i}]", prompt, 0, len(pool) - 1) for i, prompt in enumerate(chosen)])
-    size = max(4, 300 // max(pool.size)) if cell_size is None else cell_size
-    chances = agent.chances[mazes].tolist()
-    labels = [f"maze {maze}: {readable_probability(p)}" for maze, p in zip(mazes.tolist(), chances, strict=True)]
-    sheet = path_sheet(agent.evaluator, mazes, num_samples, labels, cell_size=size, columns=columns)
-    return to_array(sheet)  # type: ignore[arg-type]  # of plain mazes there are always paths

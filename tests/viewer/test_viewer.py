@@ -8,14 +8,19 @@ import pytest
 
 from sera_maze.algorithm.maxrl import SERA
 from sera_maze.coverage.tables import readable_percent, readable_probability
-from sera_maze.envs import MazeEnv, MazePool
+from sera_maze.envs import MazeEnv, MazeLayout, MazePool
 from sera_maze.envs.pictures.canvas import PALETTE, pygame
+from sera_maze.envs.pictures.drawing import draw_heatmap, draw_layout
 from sera_maze.envs.pictures.sheets import to_array
 from sera_maze.envs.play.rules import MazeRules
+from sera_maze.viewer.arrows import draw_arrows
+from sera_maze.viewer.drawing import draw_played, draw_scene
+from sera_maze.viewer.path_sheet import render_paths
 from sera_maze.viewer.playing import Player
 from sera_maze.viewer.scenes import Agent
-from sera_maze.viewer.watching import HELP, SPEEDS, Viewer, render_paths
+from sera_maze.viewer.watching import HELP, SPEEDS, Viewer
 from sera_maze.viewer.window import WINDOW_SIZE, run_window
+from sera_maze.viewer.words import table
 
 POOL = MazePool.generate(6, 7, "prim", seed=1, braid=0.5)
 KEYS = {
@@ -158,8 +163,8 @@ def test_the_agent_stands_where_the_rollout_is(policy):
     for step in range(viewer.last_step):
         viewer.step = step
         row, column = viewer.scenes[0].paths[0][step]
-        picture = pixels(viewer, (1000, 600))  # picture: room of 652 x 568, so 81 pixels a square
-        left, top = 16 + (652 - 7 * 81) // 2, 16 + (568 - 7 * 81) // 2
+        picture = pixels(viewer, (1000, 600))  # a panel of 16 * 15, so a room of 712 x 568 and 81 pixels a square
+        left, top = 16 + (712 - 7 * 81) // 2, (600 - 7 * 81) // 2
         assert tuple(picture[top + 81 * row + 40, left + 81 * column + 40]) == PALETTE.agent
 
 
@@ -170,6 +175,84 @@ def test_a_failed_rollout_ends_in_a_cross(policy):
     assert has(picture, PALETTE.failure)
     press(viewer, "left")
     assert not has(pixels(viewer), PALETTE.failure)
+
+
+def test_a_cross_on_the_start_leaves_its_ring_in_sight():
+    layout = POOL[0]
+    for cell_size in (5, 7, 20, 60):
+        ring, failed = draw_layout(layout, cell_size=cell_size), draw_layout(layout, cell_size=cell_size)
+        draw_played(failed, layout, np.array([layout.start] * 2), cell_size, failed=True)
+        row, column = (side * cell_size for side in layout.start)
+        before, after = (
+            to_array(picture)[row : row + cell_size, column : column + cell_size] for picture in (ring, failed)
+        )
+        green = (before == PALETTE.start).all(axis=-1)
+        assert ((after == PALETTE.start).all(axis=-1) & green).sum() >= 0.9 * green.sum() > 0
+        # It moves towards the cross's colour where the floor was.
+        assert (after[~green][:, 2].astype(int) < 120).any()
+
+
+def test_a_trail_has_one_width_at_its_corners_and_hides_neither_start_nor_goal():
+    layout, size = POOL[0], 30
+    path = np.array(layout.shortest_path())
+    picture = draw_layout(layout, cell_size=size)
+    draw_played(picture, layout, path, size, failed=False, background="paths")
+    ink = (to_array(picture) == PALETTE.text).all(axis=-1)
+    width, begin = round(size / 7), (size - round(size / 7)) // 2
+    for row, column in path[1:-1].tolist():
+        square = ink[row * size : (row + 1) * size, column * size : (column + 1) * size]
+        middle = np.zeros((size, size), bool)
+        middle[begin : begin + width] = middle[:, begin : begin + width] = True
+        assert not square[~middle].any()
+    for colour in (PALETTE.start, PALETTE.goal):
+        assert has(to_array(picture), colour)
+
+
+def test_the_help_covers_no_figures(policy):
+    for agents, figures in (([agent(policy)], np.s_[:, -240:]), ([agent(policy), agent(policy, "two")], np.s_[-200:])):
+        viewer = Viewer(agents)
+        before = pixels(viewer, (1120, 800))[figures]
+        press(viewer, "?")
+        assert np.array_equal(pixels(viewer, (1120, 800))[figures], before)
+
+
+def test_arrows_are_of_the_likely_actions_and_opposite_ones_do_not_meet():
+    layout = MazeLayout.from_text("#######\n#S...G#\n#######")
+    chances = np.zeros((3, 7, 4))
+    chances[..., 3] = 1
+    chances[1, 2] = 0, 0.05, 0, 0.95  # no arrow down
+    chances[1, 3] = 0, 0, 0.45, 0.55
+    size = 40
+    opacity = pygame.surfarray.array_alpha(draw_arrows(layout, chances, size)).T[size : 2 * size]
+    one, also, two, goal = (opacity[:, i * size : (i + 1) * size] for i in (1, 2, 3, 5))
+    assert np.array_equal(one, also)
+    assert one[size // 2, size // 2] == 255
+    assert two[:, size // 2 - 1 : size // 2 + 1].max() == 0  # a gap between left and right
+    assert two[:, : size // 2].max() == two[:, size // 2 :].max() == 255
+    assert goal.max() == 0
+    # Each can be read: its head is at least a fifth of a square wide.
+    assert min((half > 128).any(axis=1).sum() for half in (two[:, : size // 2], two[:, size // 2 :])) >= size // 5
+
+
+def test_a_table_is_aligned_and_turned_where_it_is_too_wide():
+    rows = [["k", "1", "256"], ["pass@k, %", "< 0.1", "0.3"]]
+    wide, tall = table(rows, 16, 400, "> 99.9"), table(rows, 16, 150, "> 99.9")
+    assert wide.get_width() <= 400
+    assert tall.get_width() <= 150
+    assert tall.get_height() > wide.get_height()
+    ink = (to_array(tall) < 128).all(axis=-1)
+    # Below the rule both numbers end in the same column of pixels, to within the shape of their last digits.
+    first, second = (np.flatnonzero(ink[i * 22 + 2 : (i + 1) * 22].any(axis=0)).max() for i in (1, 2))
+    assert abs(first - second) <= 2
+
+
+def test_visits_of_two_agents_have_one_scale(policy):
+    viewer = Viewer([agent(policy), agent(policy, "two", iterations=2)], background="visits")
+    most = max(np.nanmax(scene.visits) for scene in viewer.scenes)
+    assert viewer._most_visits == most
+    other = draw_heatmap(POOL[0], viewer.scenes[1].visits, cell_size=20, legend=False, limits=(0.0, most))
+    shown = draw_scene(viewer.scenes[1], 20, "visits", limits=(0.0, most))
+    assert np.array_equal(to_array(shown), to_array(other))
 
 
 def test_help_lists_every_key_and_closes_first(policy):
@@ -186,7 +269,7 @@ def test_help_lists_every_key_and_closes_first(policy):
     press(viewer, "esc")
     assert viewer.is_over
     listed = " ".join(key for key, _ in HELP)
-    for key in "n p h f o v a d s q ? + - space right left up down home end esc".split():
+    for key in "n p h f o v c a d s q ? + - space right left up down home end esc".split():
         assert key in listed.replace(",", "").split()
 
 

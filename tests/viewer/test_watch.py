@@ -1,6 +1,7 @@
 """``sera-maze watch`` and ``play``: pictures and films without a window, and what is refused."""
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from sera_maze.cli.app import main
 from sera_maze.envs.pools.pool import MazePool
 from sera_maze.runs.config import RunConfig
 from sera_maze.runs.maze_task import pools, train
-from sera_maze.viewer.films import write_film
+from sera_maze.viewer.films import telling_rollout, telling_rollouts, write_film
 from sera_maze.viewer.scenes import Agent
 from sera_maze.viewer.watching import Viewer
 
@@ -88,10 +89,43 @@ def test_a_film_shows_every_step(runs, tmp_path, monkeypatch):
 
     model, config = open_run(runs[0])
     viewer = Viewer([Agent("one", model.policy, held_out_pool(config), num_samples=4)])
-    steps = viewer.scenes[0].steps[:2].sum()
+    chosen = telling_rollouts(viewer.scenes, 2)
+    steps = viewer.scenes[0].steps[chosen].sum()
     write_film(viewer, tmp_path / "film.gif", (420, 320), 2)
     assert len(frames) == steps + 2 * (1 + 6)
     assert all(frame.shape == (320, 420, 3) for frame in frames)
+
+
+def scene_of(success, steps=None):
+    steps = np.arange(1, len(success) + 1) if steps is None else np.array(steps)
+    return SimpleNamespace(success=np.array(success, bool), steps=steps)
+
+
+def test_a_picture_shows_a_success_or_else_the_longest_failure():
+    assert telling_rollout([scene_of([0, 0, 1, 1])]) == 2
+    assert telling_rollout([scene_of([0, 1, 0, 1]), scene_of([1, 0, 0, 1])]) == 3
+    assert telling_rollout([scene_of([0, 1, 0, 0]), scene_of([0, 0, 1])]) == 1
+    assert telling_rollout([scene_of([0, 0, 0], steps=[2, 9, 4])]) == 1
+
+
+def test_a_film_shows_successes_and_failures_in_their_proportion():
+    half = scene_of([0, 0, 0, 0, 1, 1, 1, 1])
+    assert telling_rollouts([half], 4) == [0, 1, 4, 5]
+    assert telling_rollouts([half], 100) == list(range(8))
+    assert telling_rollouts([scene_of([0] * 7 + [1])], 3) == [0, 1, 7]  # one of each at least
+    assert telling_rollouts([scene_of([1] * 7 + [0])], 2) == [0, 7]
+    assert telling_rollouts([scene_of([0, 1, 1, 1])], 1) == [1]
+    assert telling_rollouts([scene_of([0] * 5)], 2) == [0, 1]
+
+
+def test_a_crowd(runs, tmp_path):
+    film = tmp_path / "crowd.gif"
+    arguments = ["--show", "crowd", "--maze", "1", "--window", "480", "360", "--out"]
+    assert main(["watch", *map(str, runs), *arguments, str(film), "--rollouts", "16"]) == 0
+    with Image.open(film) as image:
+        assert image.size == (480, 360)
+        assert image.n_frames > 2
+    assert main(["watch", str(runs[0]), *arguments, str(tmp_path / "crowd.png")]) == 0
 
 
 def test_mp4_without_its_package(runs, tmp_path, monkeypatch, capsys):
