@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.utils import update_learning_rate
-from tqdm import tqdm  # type: ignore[import-untyped]
+from tqdm import tqdm
 
 from sera_maze.envs.ground.checks import check_int
 from sera_maze.policies.asking import imitating

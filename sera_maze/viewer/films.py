@@ -55,7 +55,7 @@ def telling_rollouts(scenes: Sequence[Scene], count: int) -> list[int]:
         scenes: one for each agent.
         count: how many; all if there are fewer.
     """
-    success: NDArray[np.bool_] = np.stack([scene.success for scene in _alike(scenes)]).all(0)  # (n,)
+    success = np.asarray(np.stack([scene.success for scene in _alike(scenes)]).all(0))  # (n,)
     count = min(count, len(success))
     good, bad = np.flatnonzero(success), np.flatnonzero(~success)
     shown = round(count * len(good) / len(success))
