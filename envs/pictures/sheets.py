@@ -32,7 +32,7 @@ _MIN_LABEL_WIDTH = 48  # pixels: labels of narrower pictures have this much room
 # A GIF counts in hundredths of a second, in 16 bits; many viewers show delays under 2 hundredths as 10.
 _MAX_DELAY = 65_535
 _MAX_FRAMES_PER_SECOND = 50
-_GIF_COLOURS = 256
+_GIF_COLOURS = 255  # and one that stands for pixels that have not changed
 _MAX_FLAT_COLOURS = 4_096
 
 
@@ -162,7 +162,7 @@ def save_gif(
     with whole_file(target) as file:
         images[0].save(
             file, format="GIF", save_all=True, append_images=images[1:], duration=[10 * delay for delay in delays],
-            disposal=1, **repeat,
+            disposal=1, optimize=True, **repeat,
         )  # fmt: skip
     return target
 

@@ -18,7 +18,7 @@ _SPREAD = 0.26  # of a square: how far from the middle of their squares the roll
 _DOT, _LEAST_DOT = 0.24, 3  # diameter, a share of a square; pixels
 _CROSS, _CROSS_ALPHA = 0.3, 170
 # A trail is a row of dots, ever smaller and fainter: how many, how many moves back the last, and its size and opacity.
-_TRAIL_DOTS, _TRAIL_MOVES, _TRAIL_SIZE, _TRAIL_ALPHA = 8, 1.8, 0.35, 30
+_TRAIL_DOTS, _TRAIL_MOVES, _TRAIL_SIZE, _TRAIL_ALPHA = 6, 1.5, 0.4, 40
 _GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
 _WALKING: Colour = (205, 209, 214)
 
@@ -62,6 +62,8 @@ def draw_crowd(picture: pygame.Surface, scene: Scene, count: int, moment: float,
     for i, end in enumerate(ends):
         if end <= moment and not scene.success[i]:
             _blit(picture, cross, scene.paths[i][-1] + places[i], cell_size)
+    layer = pygame.Surface(picture.get_size(), pygame.SRCALPHA, 32)
+    layer.fill((*PALETTE.agent, 0))
     for back in range(_TRAIL_DOTS, -1, -1):
         faded = back / _TRAIL_DOTS
         diameter = max(_LEAST_DOT, _DOT * cell_size) * (1 - faded * (1 - _TRAIL_SIZE))
@@ -69,7 +71,8 @@ def draw_crowd(picture: pygame.Surface, scene: Scene, count: int, moment: float,
         for i, end in enumerate(ends):
             then = moment - _TRAIL_MOVES * faded
             if moment < end and (back == 0 or then > 0):
-                _blit(picture, dot, _between(scene.paths[i], then) + places[i], cell_size)
+                _blit(layer, dot, _between(scene.paths[i], then) + places[i], cell_size, pygame.BLEND_RGBA_MAX)
+    picture.blit(layer, (0, 0))
     draw_marker(picture, "start", scene.layout.start, cell_size)
     draw_marker(picture, "goal", scene.layout.goal, cell_size)
 
@@ -77,15 +80,18 @@ def draw_crowd(picture: pygame.Surface, scene: Scene, count: int, moment: float,
 def draw_counts(counts: CrowdCounts, width: int, size: int) -> pygame.Surface:
     """A bar of ``width`` pixels, blue for those that arrived and orange for those that failed, and the numbers."""
     total, thickness = sum(counts), max(6, size // 2)
-    surface = blank(width, thickness + round(1.6 * size))
+    arrived = text_line(f"{counts.arrived} of {total} at the goal", size, PALETTE.success)
+    failed = text_line(f"{counts.failed} failed", size, PALETTE.failure)
+    line = round(1.3 * size)
+    is_narrow = arrived.get_width() + size + failed.get_width() > width
+    surface = blank(width, thickness + line * (3 if is_narrow else 2) - line // 2)
     surface.fill(_WALKING, (0, 0, width, thickness))
-    arrived, failed = (round(width * number / total) for number in (counts.arrived, counts.failed))
-    surface.fill(PALETTE.success, (0, 0, arrived, thickness))
-    surface.fill(PALETTE.failure, (width - failed, 0, failed, thickness))
-    top = thickness + round(0.3 * size)
-    surface.blit(text_line(f"{counts.arrived} of {total} at the goal", size, PALETTE.success), (0, top))
-    words = text_line(f"{counts.failed} failed", size, PALETTE.failure)
-    surface.blit(words, (width - words.get_width(), top))
+    blue, orange = (round(width * number / total) for number in (counts.arrived, counts.failed))
+    surface.fill(PALETTE.success, (0, 0, blue, thickness))
+    surface.fill(PALETTE.failure, (width - orange, 0, orange, thickness))
+    top = thickness + line // 4
+    surface.blit(arrived, (0, top))
+    surface.blit(failed, (width - failed.get_width(), top + (line if is_narrow else 0)))
     return surface
 
 
@@ -104,10 +110,12 @@ def _between(path: NDArray[np.int64], moment: float) -> NDArray[np.float64]:
     return place
 
 
-def _blit(picture: pygame.Surface, image: pygame.Surface, place: NDArray[np.float64], cell_size: int) -> None:
+def _blit(
+    picture: pygame.Surface, image: pygame.Surface, place: NDArray[np.float64], cell_size: int, flags: int = 0
+) -> None:
     """Put an image with its middle at a place (row, column), where (0, 0) is the middle of the first square."""
     x, y = ((place[i] + 0.5) * cell_size - side / 2 for i, side in ((1, image.get_width()), (0, image.get_height())))
-    picture.blit(image, (round(x), round(y)))
+    picture.blit(image, (round(x), round(y)), special_flags=flags)
 
 
 @lru_cache(maxsize=256)
@@ -119,5 +127,5 @@ def _dot(large: int, alpha: int) -> pygame.Surface:
     middle = side * OVERSAMPLING / 2
     pygame.draw.circle(canvas, PALETTE.agent, (middle, middle), large / 2)
     small = pygame.transform.smoothscale(canvas, (side, side))
-    small.set_alpha(alpha)
+    small.fill((255, 255, 255, alpha), special_flags=pygame.BLEND_RGBA_MULT)
     return small

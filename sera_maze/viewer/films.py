@@ -17,7 +17,7 @@ from sera_maze.viewer.watching import Viewer
 
 _GIF_FRAMES_PER_SECOND = 50  # at most, see `save_gif`
 _MAX_GIF_BYTES = 2**30
-_CROWD_FRAMES_PER_SECOND, _HELD_SECONDS = 20, 1
+_CROWD_FRAMES_PER_SECOND, _HELD_SECONDS = 24, 1
 _HELD_FRAMES = 6  # the last moment of a rollout stays for so many frames more
 
 
@@ -55,7 +55,7 @@ def telling_rollouts(scenes: Sequence[Scene], count: int) -> list[int]:
         scenes: one for each agent.
         count: how many; all if there are fewer.
     """
-    success = np.asarray(np.stack([scene.success for scene in _alike(scenes)]).all(0))  # (n,)
+    success: NDArray[np.bool_] = np.logical_and.reduce([scene.success for scene in _alike(scenes)])  # (n,)
     count = min(count, len(success))
     good, bad = np.flatnonzero(success), np.flatnonzero(~success)
     shown = round(count * len(good) / len(success))
@@ -79,7 +79,7 @@ def write_film(viewer: Viewer, path: Path, size: tuple[int, int], rollouts: int)
     """Write some rollouts of the present maze as a .gif or .mp4 file.
 
     They are those of `telling_rollouts`, one frame a step, ``viewer.speed`` a second. A crowd of ``rollouts`` walks at
-    once, with about twenty frames a second.
+    once, with about two dozen frames a second.
 
     Raises:
         ValueError: for another suffix; for .mp4, if the package imageio-ffmpeg is missing.

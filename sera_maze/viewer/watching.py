@@ -238,14 +238,15 @@ class Viewer:
         """Draw the present moment, at least `MIN_WINDOW_SIZE` large."""
         width, height = (max(given, least) for given, least in zip(size, MIN_WINDOW_SIZE, strict=True))
         page = blank(width, height)
-        mazes = self._draw_one(page) if len(self.agents) == 1 else self._draw_two(page)
+        is_beside = len(self.agents) == 1 and width >= height
+        mazes = self._draw_beside(page) if is_beside else self._draw_below(page)
         if self.shows_help:
             draw_help(page, HELP, mazes)
         return page
 
-    def _draw_one(self, page: pygame.Surface) -> tuple[int, int, int, int]:
+    def _draw_beside(self, page: pygame.Surface) -> tuple[int, int, int, int]:
         """Draw the maze with its figures at its right; return where mazes have room: (left, top, width, height)."""
-        (width, height), size = page.get_size(), font_size(page.get_height())
+        (width, height), size = page.get_size(), font_size(min(page.get_size()))
         panel = min(_PANEL_WIDTH * size, width // 3)
         rows, columns = self.pool.size
         room = width - panel - 3 * _MARGIN, height - 2 * _MARGIN
@@ -258,24 +259,25 @@ class Viewer:
         page.blit(words, (left + columns * cell_size + _MARGIN, _MARGIN))
         return (_MARGIN, _MARGIN, *room)
 
-    def _draw_two(self, page: pygame.Surface) -> tuple[int, int, int, int]:
-        """Draw the mazes with their figures below; return as `_draw_one`."""
-        (width, height), size = page.get_size(), font_size(page.get_height())
-        half, head = (width - 3 * _MARGIN) // 2, 2 * size + _MARGIN // 2
+    def _draw_below(self, page: pygame.Surface) -> tuple[int, int, int, int]:
+        """Draw the mazes side by side with their figures below; return as `_draw_beside`."""
+        (width, height), size = page.get_size(), font_size(min(page.get_size()))
+        number, head = len(self.agents), 2 * size + _MARGIN // 2
+        share = (width - _MARGIN) // number - _MARGIN
         state = "   ".join(line for line, _ in [*self._maze_lines(), *self._state_lines()] if line)
         words = column_of_text([(state, False)], width - 2 * _MARGIN, head, size)
         page.blit(words, (_MARGIN, _MARGIN // 2))
         rows, columns = self.pool.size
-        narrow = round(0.9 * half)  # the figures begin where the maze does, which may be right of the half's edge
-        parts = [self._agent_parts(i, narrow, size) for i in range(2)]
+        narrow = round(0.9 * share)  # the figures begin where the maze does, which may be right of its room's edge
+        parts = [self._agent_parts(i, narrow, size) for i in range(number)]
         below = min(height // 2, max(column_height(part, narrow, size) for part in parts) + size // 2)
         room = height - head - below - _MARGIN
-        cell_size = max(1, min(half // columns, room // rows))
-        for i in range(2):
-            indent = max(0, half - columns * cell_size) // 2
-            left = _MARGIN + i * (half + _MARGIN) + indent
+        cell_size = max(1, min(share // columns, room // rows))
+        for i in range(number):
+            indent = max(0, share - columns * cell_size) // 2
+            left = _MARGIN + i * (share + _MARGIN) + indent
             page.blit(self._maze(i, cell_size), (left, head + (room - rows * cell_size) // 2))
-            page.blit(column_of_text(parts[i], half - indent, below, size), (left, height - below))
+            page.blit(column_of_text(parts[i], share - indent, below, size), (left, height - below))
         return (_MARGIN, head, width - 2 * _MARGIN, room)
 
     def _maze(self, number: int, cell_size: int) -> pygame.Surface:

@@ -246,6 +246,14 @@ def test_a_table_is_aligned_and_turned_where_it_is_too_wide():
     assert abs(first - second) <= 2
 
 
+def test_a_high_window_has_its_figures_below_the_maze(policy):
+    viewer = Viewer([agent(policy)])
+    walls = (pixels(viewer, (500, 900)) == PALETTE.wall).all(axis=-1)
+    assert walls.any(axis=0).sum() >= 460  # the maze takes the width, 7 squares in 468 pixels
+    walls = (pixels(viewer, (900, 500)) == PALETTE.wall).all(axis=-1)
+    assert walls.any(axis=1).sum() >= 460
+
+
 def test_visits_of_two_agents_have_one_scale(policy):
     viewer = Viewer([agent(policy), agent(policy, "two", iterations=2)], background="visits")
     most = max(np.nanmax(scene.visits) for scene in viewer.scenes)

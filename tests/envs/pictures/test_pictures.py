@@ -193,14 +193,29 @@ def test_gif_of_one_frame(tmp_path):
 
 
 def test_gif_keeps_the_most_frequent_colours(tmp_path):
-    # One colour fills two rows, 255 others two pixels each, and 20 more one pixel each, right beside one of the 255.
+    # One colour fills two rows, 254 others two pixels each, and 20 more one pixel each, right beside one of the 254.
     frame = np.full((3, 530, 3), (52, 58, 68), np.uint8)
-    frame[0, :510] = [(i, 0, 7) for i in range(255)] * 2
-    frame[0, 510:] = [(10 * i, 1, 7) for i in range(20)]
+    frame[0, :508] = [(i, 0, 7) for i in range(254)] * 2
+    frame[0, 508:528] = [(10 * i, 1, 7) for i in range(20)]
     read, _, _ = read_gif(save_gif([frame], tmp_path / "colours.gif"))
     expected = frame.copy()
-    expected[0, 510:, 1] = 0
+    expected[0, 508:528, 1] = 0
     assert np.array_equal(read[0], expected)
+
+
+def test_gif_writes_only_the_pixels_that_change(tmp_path):
+    rng = np.random.default_rng(0)
+    still = (rng.integers(0, 6, (200, 200, 1)) * np.array([40, 30, 20])).astype(np.uint8)
+    frames = []
+    for i in range(20):  # two dots in opposite corners: the rectangle round the changes is nearly the whole frame
+        frame = still.copy()
+        frame[i : i + 3, 5:8] = frame[190 - i : 193 - i, 190:193] = 255
+        frames.append(frame)
+    path = save_gif(frames, tmp_path / "dots.gif")
+    read, _, _ = read_gif(path)
+    for found, given in zip(read, frames, strict=True):
+        assert np.array_equal(found, given)
+    assert path.stat().st_size < 3 * save_gif(frames[:1], tmp_path / "one.gif").stat().st_size
 
 
 def test_gif_of_noise_has_the_right_size(tmp_path):
