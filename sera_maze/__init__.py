@@ -1,15 +1,22 @@
 """Maze navigation for likelihood-style reinforcement learning, on Gymnasium and Stable-Baselines3.
 
 Importing this package is light: it registers the Gymnasium ids (``SeraMaze/Prim-17x17-v0``, ...) and
-loads each public name when it is first used.
+loads each public name when it is first used. Import it before torch: then it sets ``GOMP_SPINCOUNT``, so
+that torch's threads do not spin while they wait for each other.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+# Else torch's threads wait by spinning, which costs many times the time where other programs use a core. The library
+# that they come from reads this when torch is loaded.
+if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
 def _take_in(name: str) -> None:

@@ -225,3 +225,21 @@ def test_a_room_carries_its_public_names(room):
     for name in door.__all__:
         assert getattr(door, name) is not None
         assert name in dir(door)
+
+
+@pytest.mark.parametrize(
+    ("before", "variables", "value"),
+    [
+        ("", {}, "1000"),
+        ("", {"GOMP_SPINCOUNT": "7"}, "7"),
+        ("", {"OMP_WAIT_POLICY": "active"}, None),
+        ("import torch; ", {}, None),  # too late: it has been read
+    ],
+)
+def test_importing_the_package_lets_torchs_threads_sleep(before, variables, value):
+    environment = {name: text for name, text in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    code = f"{before}import os, sera_maze; print(os.environ.get('GOMP_SPINCOUNT'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment | variables
+    )
+    assert done.stdout.strip() == str(value)

@@ -72,9 +72,6 @@ def _print_anyway(stream: Any) -> None:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    if "OMP_WAIT_POLICY" not in os.environ:
-        # Else torch's threads wait by spinning, which costs many times the time where other programs use a core.
-        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     console = Console(highlight=False, markup=False, soft_wrap=True)
     if arguments == ["--version"]:
         console.print(f"sera-maze {package_version()}")
