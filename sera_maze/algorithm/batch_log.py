@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from stable_baselines3.common.callbacks import BaseCallback
 from torch import Tensor
 from tqdm import tqdm
@@ -71,7 +72,9 @@ def batch_figures(
         "allocation/active_fraction": allocation.active.double().mean(),
     }
     if allocation.waterline is not None:
-        figures["allocation/waterline"] = allocation.waterline
+        figures["allocation/waterline"] = allocation.waterline  # exp(-tau)
+        least = torch.finfo(allocation.waterline.dtype).tiny
+        figures["allocation/tau"] = -allocation.waterline.clamp(min=least).log()
     achieved = allocation.attenuation
     if probability is not None and advantage != "maxrl":
         achieved = attenuation(probability, counts, advantage)

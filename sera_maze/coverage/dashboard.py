@@ -26,6 +26,8 @@ _ALLOCATION_CHARTS: dict[str, list[Any]] = {
     "attenuation, uniform and allocated": [
         "Multiline", ["^allocation/attenuation_", "^allocation/uniform_attenuation_"],
     ],
+    # A prompt with success probability p has 1 + tau / -log(1 - p) rollouts, within its bounds.
+    "tau, -log of the waterline": ["Multiline", ["^allocation/tau$"]],
     "groups": ["Multiline", ["^groups/", "^allocation/active_fraction$"]],
 }  # fmt: skip
 _OPTIONS_OF_OTHERS = (

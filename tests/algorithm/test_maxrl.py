@@ -1,5 +1,6 @@
 """MaxRL and SERA as algorithms of Stable-Baselines3."""
 
+import math
 from functools import partial
 
 import gymnasium as gym
@@ -211,8 +212,13 @@ def test_logger_keys(tmp_path):
         "allocation/count_std", "allocation/active_fraction", "groups/mixed_fraction", "groups/all_fail_fraction",
         "groups/all_success_fraction", "time/iterations", "time/fps", "time/time_elapsed", "time/total_timesteps",
         "time/total_rollouts", "allocation/waterline", "allocation/attenuation_min", "allocation/attenuation_mean",
-        "allocation/uniform_attenuation_min", "allocation/uniform_attenuation_mean",
+        "allocation/uniform_attenuation_min", "allocation/uniform_attenuation_mean", "allocation/tau",
     }  # fmt: skip
+    rows = [dict(zip(header[0].split(","), line.split(","), strict=True)) for line in header[1:] if line]
+    found = [row for row in rows if row["allocation/waterline"]]
+    assert found
+    for row in found:  # what a chart can show where the waterline is 1e-17
+        assert float(row["allocation/tau"]) == pytest.approx(-math.log(float(row["allocation/waterline"])), rel=1e-5)
     assert len([line for line in header if line]) == 1 + 7  # a line for every update, the last one too
     assert all(len(key) <= 36 for key in keys)
 

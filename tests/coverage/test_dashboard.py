@@ -37,7 +37,7 @@ SCALARS = {
     "coverage/distinct_solutions", "coverage/mean_steps", "rollout/ep_rew_mean", "rollout/ep_len_mean",
     "rollout/success_rate", "groups/mixed_fraction", "groups/all_fail_fraction", "groups/all_success_fraction",
     "allocation/count_min", "allocation/count_max", "allocation/count_std", "allocation/active_fraction",
-    "allocation/waterline", "allocation/attenuation_min", "allocation/attenuation_mean",
+    "allocation/waterline", "allocation/tau", "allocation/attenuation_min", "allocation/attenuation_mean",
     "allocation/uniform_attenuation_min", "allocation/uniform_attenuation_mean", "train/loss", "train/grad_norm",
     "train/entropy", "train/learning_rate", "time/fps", "time/total_rollouts",
 }  # fmt: skip
