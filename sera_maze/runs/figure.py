@@ -6,7 +6,6 @@ import io
 import math
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,25 +14,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 from numpy.typing import NDArray
 
+from sera_maze.coverage.method_styles import Style, method_of, styles_of
 from sera_maze.envs.ground.atomic_files import whole_file
 from sera_maze.runs.comparison import Comparison
+from sera_maze.runs.config import RunConfig
 
 FIGURE_SIZE = (10.0, 5.4)  # inches
 DOTS_PER_INCH = 160
-# Okabe and Ito, Color Universal Design (2008), but for yellow, which is too pale on paper; the darker ones first.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
-_LINES = ("-", "--", "-.", ":")
 _PANELS = (1, 32)  # and the largest k
 _GREY = "#595959"
-
-
-class _Style(NamedTuple):
-    """How a group is drawn."""
-
-    colour: str
-    marker: str
-    line: str
 
 
 def draw_comparison(comparison: Comparison) -> Figure:
@@ -91,13 +80,14 @@ def neg_log(pass_at_k: NDArray[np.float64], floor: float) -> NDArray[np.float64]
     return np.clip(-np.log(np.maximum(pass_at_k, floor)), floor, None)
 
 
-def _style(group: int) -> _Style:
-    return _Style(*(kinds[group % len(kinds)] for kinds in (_COLOURS, _MARKERS, _LINES)))
+def _styles(comparison: Comparison) -> list[Style]:
+    """A style for each group: of its method, where its runs are of mazes and have one."""
+    configs = [group.runs[0].config for group in comparison.groups]
+    return styles_of([method_of(config.method) if isinstance(config, RunConfig) else None for config in configs])
 
 
 def _draw_final(axes: Axes, comparison: Comparison) -> None:
-    for i, group in enumerate(comparison.groups):
-        style = _style(i)
+    for i, (group, style) in enumerate(zip(comparison.groups, _styles(comparison), strict=True)):
         seeds = "1 seed" if len(group.runs) == 1 else f"{len(group.runs)} seeds"
         mean, low, high = (100 * values for values in comparison.shown(i))
         _draw_band(axes, np.array(comparison.ks, float), low, high, style)
@@ -122,8 +112,8 @@ def _draw_final(axes: Axes, comparison: Comparison) -> None:
 def _draw_curves(axes: Axes, comparison: Comparison, k: int) -> None:
     floor = 1 / (2 * comparison.prompts * comparison.num_samples)
     lowest = math.inf
-    for i in range(len(comparison.groups)):
-        curve, style = comparison.curve(i, k), _style(i)
+    for i, style in enumerate(_styles(comparison)):
+        curve = comparison.curve(i, k)
         values = neg_log(curve.mean, floor)
         lowest = min(lowest, float(values.min()))
         _draw_band(axes, curve.rollouts, neg_log(curve.high, floor), neg_log(curve.low, floor), style)
@@ -159,7 +149,7 @@ def _curve_bands(comparison: Comparison) -> str:
 
 
 def _draw_band(
-    axes: Axes, places: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64], style: _Style
+    axes: Axes, places: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64], style: Style
 ) -> None:
     axes.fill_between(places, low, high, color=style.colour, alpha=0.15, linewidth=0)
     for ends in (low, high):  # which tell the bands apart without colours, too

@@ -336,7 +336,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         inches, dots = compare_figure.FIGURE_SIZE, compare_figure.DOTS_PER_INCH
         assert picture.size == (inches[0] * dots, inches[1] * dots)
         colours = {colour for _, colour in picture.convert("RGB").getcolors(2**24)}
-    assert {(0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00), (255, 255, 255)} <= colours  # both lines on white
+    assert {(0x56, 0xB4, 0xE9), (0xD5, 0x5E, 0x00), (255, 255, 255)} <= colours  # both lines on white
 
 
 @pytest.mark.parametrize(
@@ -362,7 +362,7 @@ def test_the_figure_says_what_is_on_it(tmp_path):
     assert final.get_xscale() == "log"
     assert [tick.get_text() for tick in final.get_xticklabels()] == ["1", "2", "4"]
     assert [axes.get_ylabel() for axes in (first, last)] == ["\u2212log pass@1", "\u2212log pass@4"]
-    line = next(line for line in last.lines if line.get_marker() == "o")
+    line = next(line for line in last.lines if line.get_marker() == "^")
     assert line.get_xdata().tolist() == [0, 640]
     # Half of one of 16 rollouts failed, as far as a logarithmic axis can tell.
     assert line.get_ydata() == pytest.approx([math.log(2), 1 / 32])

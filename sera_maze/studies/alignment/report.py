@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from sera_maze.coverage.method_styles import METHOD_STYLES, Style
 from sera_maze.coverage.tables import markdown_table
 from sera_maze.envs.ground.atomic_files import write_text
 from sera_maze.studies.alignment.measuring import Row
@@ -30,28 +31,14 @@ from sera_maze.studies.alignment.tables import (
 )
 from sera_maze.studies.extras import save_figure
 
-_Style = tuple[str, str, str]
-# Okabe and Ito's colours, with a marker and a line style each, so that no two lines of a figure differ by colour alone.
-_COMMON: dict[str, _Style] = {
-    "MaxRL, uniform": ("#d55e00", "s", "--"),
-    "SERA, exact p": ("#0072b2", "o", "-"),
+_COMMON = ("MaxRL, uniform", "SERA, exact p")
+_ALLOCATIONS: dict[str, Style] = {
+    **{name: METHOD_STYLES[name] for name in (*_COMMON, "SERA, history", "SERA, posterior", "SERA, critic")},
+    "VIP, exact p": METHOD_STYLES["VIP"],
+    "Knapsack, exact p": METHOD_STYLES["Knapsack"],
 }
-_ALLOCATIONS: dict[str, _Style] = {
-    **_COMMON,
-    "SERA, history": ("#56b4e9", "^", "-"),
-    "SERA, posterior": ("#009e73", "v", "-"),
-    "SERA, critic": ("#cc79a7", "D", "-"),
-    "VIP, exact p": ("#e69f00", "P", "-."),
-    "Knapsack, exact p": ("#000000", "x", ":"),
-}
-_ADVANTAGES: dict[str, _Style] = {
-    **_COMMON,
-    "SERA, exact p, no correction": ("#cc79a7", "D", ":"),
-    "success average": ("#e69f00", "P", "--"),
-    "RLOO": ("#000000", "x", "-."),
-    "GRPO": ("#009e73", "v", "-."),
-    "REINFORCE": ("#56b4e9", "^", "-."),
-}
+_OTHERS = ("SERA, exact p, no correction", "success average", "RLOO", "GRPO", "REINFORCE")
+_ADVANTAGES: dict[str, Style] = {name: METHOD_STYLES[name] for name in (*_COMMON, *_OTHERS)}
 # Names of the files and their lines.
 FIGURES = {"alignment": _ALLOCATIONS, "alignment_estimators": _ADVANTAGES}
 
@@ -115,7 +102,7 @@ def caption(setting: Setting) -> str:
     )
 
 
-def draw(rows: Sequence[Row], styles: Mapping[str, tuple[str, str, str]]) -> Figure:
+def draw(rows: Sequence[Row], styles: Mapping[str, Style]) -> Figure:
     """Mean cosine against N0, one panel for each size (down) and policy (across); bars are standard errors.
 
     Args:
@@ -136,7 +123,7 @@ def draw(rows: Sequence[Row], styles: Mapping[str, tuple[str, str, str]]) -> Fig
     return figure
 
 
-def _draw_panel(panel: Axes, rows: Sequence[Row], styles: Mapping[str, tuple[str, str, str]]) -> None:
+def _draw_panel(panel: Axes, rows: Sequence[Row], styles: Mapping[str, Style]) -> None:
     side, level = rows[0].side, rows[0].level
     budgets = budgets_of(rows)
     for place, (name, (colour, mark, line)) in enumerate(styles.items()):

@@ -15,19 +15,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from sera_maze.coverage.method_styles import METHOD_STYLES, Style
 from sera_maze.coverage.tables import markdown_table
 from sera_maze.envs.ground.atomic_files import write_text
 from sera_maze.studies.digits.study import CROSS_ENTROPY, EXACT, METHODS, NO_BUDGET, UNIFORM, Job, Point, Run, Setting
 from sera_maze.studies.extras import paired_t_test, save_figure
 
-# Okabe and Ito's colours, with a marker and a line style each, so that no two lines differ by colour alone.
-_STYLES = {
-    UNIFORM: ("#d55e00", "s", "--"),
-    EXACT: ("#0072b2", "o", "-"),
-    "GRPO": ("#009e73", "v", "-."),
-    "REINFORCE": ("#cc79a7", "D", ":"),
-}
-_REFERENCE = ("#bbbbbb", "", "-")  # wide, and behind the others, which often lie on it
+_STYLES = {name: METHOD_STYLES[name] for name in (UNIFORM, EXACT, "GRPO", "REINFORCE")}
+_REFERENCE = Style("#bbbbbb", "", "-")  # wide, and behind the others, which often lie on it
 Floats = NDArray[np.float64]
 Quantity = Callable[[Point], float]
 
