@@ -1,7 +1,9 @@
-"""What mkdocs needs beside its configuration: the package in one place, the pictures of assets/, and formulas."""
+"""What mkdocs needs beside its configuration: the package in one place, assets/, formulas, and notebooks as pages."""
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import shutil
 from html import escape, unescape
@@ -38,22 +40,56 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pictures of assets/ to the site, as assets/NAME."""
+    """Add the pictures of assets/ to the site, as assets/NAME, and each notebook as a page beside it."""
     for path in sorted((ROOT / "assets").iterdir()):
         if path.suffix in (".png", ".gif", ".svg"):
             files.append(File.generated(config, f"assets/{path.name}", abs_src_path=str(path)))
+    for path in sorted((ROOT / "docs").glob("*.ipynb")):
+        page, pictures = notebook_page(json.loads(path.read_text(encoding="utf-8")), path.stem)
+        files.append(File.generated(config, f"{path.stem}.md", content=page))
+        for name, picture in pictures.items():
+            files.append(File.generated(config, name, content=picture))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Let links to assets/, which is beside docs/ in the repository, lead to where it is in the site."""
+    """Let links to assets/, which is beside docs/ in the repository, and to notebooks lead to where they are here."""
     depth = page.file.src_uri.count("/")
-    return markdown.replace(f"]({'../' * (depth + 1)}assets/", f"]({'../' * depth}assets/")
+    markdown = markdown.replace(f"]({'../' * (depth + 1)}assets/", f"]({'../' * depth}assets/")
+    return markdown if page.file.generated_by else re.sub(r"(\]\([\w./]+)\.ipynb\)", r"\1.md)", markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:
     """Draw the formulas, so that they look the same in every browser, without scripts and fonts."""
     return _FORMULA.sub(lambda match: drawn(unescape(match["formula"]).strip(), match["tag"] == "div"), html)
+
+
+def notebook_page(notebook: dict[str, Any], name: str) -> tuple[str, dict[str, bytes]]:
+    """A notebook as Markdown with its stored outputs, and its pictures by the names of their files.
+
+    Args:
+        notebook: as in its file.
+        name: of the file, without its suffix.
+    """
+    title, *parts = "".join(notebook["cells"][0]["source"]).split("\n", 1)
+    parts = [title, f"[The notebook]({name}.ipynb), to be run.", *parts]
+    pictures: dict[str, bytes] = {}
+    for cell in notebook["cells"][1:]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```python\n{source}\n```")
+        for output in cell["outputs"]:
+            data = output.get("data", {})
+            if "image/png" in data:
+                file = f"{name}_{len(pictures) + 1}.png"
+                pictures[file] = base64.b64decode(data["image/png"])
+                parts.append(f"![Output]({file})")
+                continue
+            text = "".join(output.get("text") or data["text/plain"]).strip("\n")
+            parts.append(text if text.startswith("|") else f"```text\n{text}\n```")
+    return "\n\n".join(parts) + "\n", pictures
 
 
 def drawn(formula: str, alone: bool) -> str:
