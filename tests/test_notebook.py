@@ -24,10 +24,10 @@ def text_of(output):
 
 
 def test_cells_run_from_top_to_bottom(tmp_path):
-    """With a tenth of the updates; .ci/run executes it whole."""
+    """With a twentieth of the updates; .ci/run executes it whole."""
     program = "\n\n".join("".join(cell["source"]) for cell in CODE)
-    assert program.count("\nUPDATES = 400 ") == 1
-    (tmp_path / "walk.py").write_text(program.replace("\nUPDATES = 400 ", "\nUPDATES = 40 "), encoding="utf-8")
+    assert program.count("\nUPDATES = 800 ") == 1
+    (tmp_path / "walk.py").write_text(program.replace("\nUPDATES = 800 ", "\nUPDATES = 40 "), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-W", "error", "walk.py"], capture_output=True, text=True, check=False, cwd=tmp_path,
         env=os.environ | {"MPLBACKEND": "Agg"},
