@@ -62,7 +62,7 @@ def contact_sheet(
 
     Args:
         pictures: layouts, drawn with `draw_layout`, and Surfaces, taken as they are; sizes may differ.
-        columns: pictures in a row, at least 1; None makes the sheet about square.
+        columns: pictures in a row, at least 1; None makes the sheet about square, rather wide than high.
         cell_size: pixels a square of layouts; None chooses for each one with which its longer side has about 160.
         labels: a text below each picture, as many as pictures; long ones are wrapped.
         background: (red, green, blue) from 0 to 255.
@@ -195,7 +195,8 @@ def _as_colour(background: Colour) -> Colour:
 def _as_columns(columns: int | None, tiles: Sequence[pygame.Surface]) -> int:
     if columns is None:
         aspect = sum(tile.get_height() for tile in tiles) / sum(tile.get_width() for tile in tiles)
-        return min(len(tiles), max(1, round(math.sqrt(len(tiles) * aspect))))
+        across = max(1, math.ceil(math.sqrt(len(tiles) * aspect) - 1e-9))
+        return math.ceil(len(tiles) / math.ceil(len(tiles) / across))  # as few empty places as that many rows allow
     number = as_integer(columns)
     if number is None:
         raise TypeError(f"columns={columns!r} is not an integer; it counts the pictures in a row")

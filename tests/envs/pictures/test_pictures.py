@@ -44,7 +44,8 @@ def test_sheet_of_mixed_sizes_has_equal_margins():
 
 @pytest.mark.parametrize(
     ("count", "columns", "size"),
-    [(1, None, (1, 1)), (2, None, (1, 2)), (4, None, (2, 2)), (9, None, (3, 3)), (10, None, (3, 4)), (5, 3, (3, 2)),
+    [(1, None, (1, 1)), (2, None, (2, 1)), (4, None, (2, 2)), (6, None, (3, 2)), (9, None, (3, 3)), (10, None, (4, 3)),
+     (5, None, (3, 2)), (12, None, (4, 3)), (5, 3, (3, 2)),
      (3, 8, (3, 1)), (3, np.int64(1), (1, 3))],
 )  # fmt: skip
 def test_columns(count, columns, size):
@@ -64,7 +65,8 @@ def test_layouts_on_a_sheet_have_about_160_pixels():
 
 
 def test_labels_stand_below_their_pictures():
-    plain, labelled = contact_sheet([WIDE, TALL]), contact_sheet([WIDE, TALL], labels=["maze 0", ""])
+    plain = contact_sheet([WIDE, TALL], columns=1)
+    labelled = contact_sheet([WIDE, TALL], columns=1, labels=["maze 0", ""])
     assert labelled.get_width() == plain.get_width()
     assert labelled.get_height() > plain.get_height()
     # In the first row there is the label alone below the 3 * 22 pixels of its picture, above the second picture.
