@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -35,7 +36,7 @@ def test_python_blocks_run(code, tmp_path):
 
 @pytest.fixture
 def runs(tmp_path):
-    """Two trained agents in the folders that the README's commands name; training them takes half a minute there."""
+    """Trained agents in the folders that the README's commands name; training them takes minutes there."""
     config = RunConfig.of(
         size=(7, 7), num_mazes=40, held_out_mazes=152, warm_start=40, updates=4, prompts_per_batch=16,
         rollouts_per_prompt=8, channels=8, iterations=8, eval_every=2, num_samples=256,
@@ -43,6 +44,9 @@ def runs(tmp_path):
     with (tmp_path / "log.txt").open("w") as file:
         train(config, tmp_path / "runs" / "one", Console(file=file))
         train(config.changed({"allocator": "uniform"}), tmp_path / "runs" / "two", Console(file=file))
+        more = {"size": (9, 9), "held_out_mazes": 256, "num_samples": 64}
+        train(config.changed(more), tmp_path / "runs" / "before", Console(file=file))
+    shutil.copytree(tmp_path / "runs" / "before", tmp_path / "runs" / "after")
     return tmp_path
 
 
