@@ -185,7 +185,7 @@ class RunConfig(_InFile):
     policy: PolicyOptions = PolicyOptions()
     method: MaxRLOptions = field(default_factory=lambda: MaxRLOptions(allocator="sera"))
     warm_start: Annotated[int, _COUNT_FROM_0] = 1000
-    updates: Annotated[int, _COUNT] = 4000
+    updates: Annotated[int, _COUNT] = 2400
     learning_rate: Annotated[float, Number("a number above 0, at most 1", 0, 1, "(]")] = 1e-3
     eval_every: Annotated[int, _COUNT] = 200
     num_samples: Annotated[int, _COUNT] = 256

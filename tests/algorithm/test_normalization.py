@@ -18,7 +18,7 @@ from sera_maze.coverage import CoverageCallback, evaluate
 from sera_maze.envs import MazeEnv, MazePool, PromptQueue
 from sera_maze.sampling.vec_env import MazeVecEnv
 from sera_maze.storage.files import HEADER, POINTER
-from sera_maze.viewer.watching import render_paths
+from sera_maze.viewer import render_paths
 
 POOL = MazePool.generate(6, 5, endpoints="random", braid=1.0)
 OPTIONS = {"num_samples": 8, "ks": (1,)}

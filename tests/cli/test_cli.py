@@ -205,7 +205,7 @@ def test_train_offers_every_option_with_the_presets_values(capsys, monkeypatch):
         for name, value in leaves(config).items():
             flag = re.search(rf"--{name.replace('_', '-')}[ ,].*?\(default: ([^)]*)\)", shown, re.DOTALL)
             assert flag is not None, name
-            text = "x".join(map(str, value)) if name == "size" else str(value)
+            text = ("x" if name == "size" else " ").join(map(str, value)) if isinstance(value, tuple) else str(value)
             assert flag[1].startswith("none, " if value is None else text), name
 
 

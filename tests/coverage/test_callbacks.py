@@ -177,7 +177,7 @@ def test_other_policies_are_stepped():
 @pytest.mark.parametrize(
     ("error", "message", "env"),
     [
-        (ValueError, r"a ActorCriticPolicy must be stepped .*: pass env=", None),
+        (ValueError, r"this policy must be stepped .*: pass env=", None),
         (ValueError, "env is the one trained in", "training"),
     ],
 )

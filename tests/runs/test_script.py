@@ -165,7 +165,7 @@ def mazes(count=8):
         (ValueError, "without environments", {"make_model": lambda: MaxRL("MlpPolicy", None, _init_setup_model=False)}),
         (ValueError, "normalise observations, and env does not", {"make_model": normalised()}),
         (TypeError, "learning_rate=<function .* cannot be written", {"make_model": make(learning_rate=lambda _: 0.1)}),
-        (ValueError, "warm_start needs a MazePolicy on plain mazes, but the policy is", {"warm_start": 3}),
+        (ValueError, "warm_start needs a MazePolicy on plain mazes, but each step asks the policy", {"warm_start": 3}),
         (ValueError, "updates=0 is out of range", {"updates": 0}),
         (ValueError, "env is the one trained in", {"make_model": make(env=SHARED), "held_out": SHARED}),
         (TypeError, r"callback must be one of SB3's, a list of them or a function", {"callback": BaseCallback}),
