@@ -12,17 +12,19 @@ from sera_maze.envs.ground.lazy import lazy_names
 
 if TYPE_CHECKING:
     from sera_maze.envs.generating.generate import generate_layouts as generate_layouts
+    from sera_maze.envs.generating.spec import MazeSpec as MazeSpec
     from sera_maze.envs.ground.errors import LayoutError as LayoutError
     from sera_maze.envs.layouts.layout import MazeLayout as MazeLayout
     from sera_maze.envs.play.maze import MazeEnv as MazeEnv
     from sera_maze.envs.play.prompt_queue import PromptQueue as PromptQueue
     from sera_maze.envs.play.vector import MazeVectorEnv as MazeVectorEnv
     from sera_maze.envs.pools.fresh import FreshMazes as FreshMazes
+    from sera_maze.envs.pools.mixing import mixed_pool as mixed_pool
     from sera_maze.envs.pools.pool import MazePool as MazePool
 
 __all__ = [
-    "FreshMazes", "LayoutError", "MazeEnv", "MazeLayout", "MazePool", "MazeVectorEnv", "PromptQueue",
-    "generate_layouts", "register_envs",
+    "FreshMazes", "LayoutError", "MazeEnv", "MazeLayout", "MazePool", "MazeSpec", "MazeVectorEnv",
+    "PromptQueue", "generate_layouts", "mixed_pool", "register_envs",
 ]  # fmt: skip
 __getattr__, _ = lazy_names(
     __name__,
@@ -32,9 +34,11 @@ __getattr__, _ = lazy_names(
         "MazeEnv": "play.maze",
         "MazeLayout": "layouts.layout",
         "MazePool": "pools.pool",
+        "MazeSpec": "generating.spec",
         "MazeVectorEnv": "play.vector",
         "PromptQueue": "play.prompt_queue",
         "generate_layouts": "generating.generate",
+        "mixed_pool": "pools.mixing",
     },
 )
 
